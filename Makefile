@@ -1,0 +1,109 @@
+# Every command of the bundle. `make help` lists them; set-up happens by itself and only once.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+URL ?= http://127.0.0.1:8787
+TOKEN ?=
+DEPLOY_ARGS ?=
+PYTEST_ARGS ?=
+WORKERS ?= 2
+
+unexport PYTHONDONTWRITEBYTECODE
+unexport PYTHONPATH
+export UV_PYTHON_DOWNLOADS := never
+export SAM_CLI_TELEMETRY := 0
+export AWS_DEFAULT_REGION ?= us-east-1
+export PIECEWORK_UV := $(CURDIR)/.venv-uv/bin/uv
+export PIECEWORK_PYTHON := $(CURDIR)/.venv/bin/python
+
+PY := .venv/bin/python
+SAM := .venv-sam/bin/sam
+COMPILE := $(PIECEWORK_UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+STAMP := .synced
+ENVS := .venv/$(STAMP) .venv-ministack/$(STAMP)
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: run
+run: $(ENVS) ## Start the front door and an embedded AWS on 127.0.0.1
+	$(PY) -m local.run
+
+.PHONY: test
+test: $(ENVS) .venv-sam/$(STAMP) ## Run the tests (build/junit.xml)
+	@mkdir -p build
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --junitxml=build/junit.xml $(PYTEST_ARGS)
+
+.PHONY: test-all
+test-all: $(ENVS) .venv-sam/$(STAMP) ## Run every test, the slow ones too
+	@mkdir -p build
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "slow or not slow" --junitxml=build/junit.xml $(PYTEST_ARGS)
+
+.PHONY: check
+check: .venv/$(STAMP) .venv-sam/$(STAMP) ## Format, lint, types, template, OpenAPI drift
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	$(PY) -m mypy
+	.venv/bin/cfn-lint template.yaml
+	$(SAM) validate --lint --template template.yaml
+	$(PY) -m local.openapi --check
+
+.PHONY: format
+format: .venv/$(STAMP) ## Put the code into the house format
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+.PHONY: replay
+replay: $(ENVS) ## Send events/ through the handlers and compare the answers
+	$(PY) -m local.replay
+
+.PHONY: conformance
+conformance: .venv/$(STAMP) ## Run the conformance cases against URL=… with TOKEN=…
+	$(PY) -m local.conformance "$(URL)" $(if $(TOKEN),"$(TOKEN)")
+
+.PHONY: bench
+bench: $(ENVS) ## Measure cold and warm times
+	$(PY) -m local.bench
+
+.PHONY: build
+build: .venv/$(STAMP) .venv-sam/$(STAMP) ## Build what is deployed into .aws-sam/build
+	$(SAM) build
+
+.PHONY: deploy
+deploy: build ## Build and deploy (DEPLOY_ARGS="--guided" the first time)
+	$(SAM) deploy $(DEPLOY_ARGS)
+
+.PHONY: lock
+lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
+	$(COMPILE) $(LOCK_ARGS) --python-version 3.13 layers/piecework/requirements.in -o layers/piecework/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) --python-version 3.13 -c layers/piecework/requirements.txt layers/executors/requirements.in -o layers/executors/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt requirements/dev.in -o requirements/dev.txt
+	$(COMPILE) $(LOCK_ARGS) requirements/sam.in -o requirements/sam.txt
+	$(COMPILE) $(LOCK_ARGS) requirements/ministack.in -o requirements/ministack.txt
+	$(COMPILE) $(LOCK_ARGS) requirements/uv.in -o requirements/uv.txt
+
+.PHONY: clean
+clean: ## Remove environments and everything built
+	rm -rf .venv .venv-* .aws-sam build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find functions layers local tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# uv has an environment of its own, so that syncing another one can never remove it.
+.venv-uv/$(STAMP): requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; name one: make PYTHON=python3.12 …") if sys.version_info < (3, 11) else None'
+	test -x .venv-uv/bin/python || $(PYTHON) -m venv .venv-uv
+	.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/uv.txt
+	@touch $@
+
+.venv/$(STAMP): requirements/dev.txt .venv-uv/$(STAMP)
+	test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	$(PIECEWORK_UV) pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt
+	@touch $@
+
+.venv-%/$(STAMP): requirements/%.txt .venv-uv/$(STAMP)
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	$(PIECEWORK_UV) pip sync --quiet --python .venv-$*/bin/python --require-hashes requirements/$*.txt
+	@touch $@

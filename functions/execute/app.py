@@ -1,0 +1,27 @@
+"""POST /execute: run one task and return its candidate output."""
+
+from typing import Any
+
+from piecework.http import EDGE_MARGIN_MS, Request, Response
+from piecework.wattswarm.door import LambdaContext, serve
+from piecework.wiring import execute_wiring
+
+wiring = execute_wiring()
+
+
+def execute(request: Request) -> Response:
+    """Run the task, or answer with the recorded result of the same one."""
+    executed = wiring.execute.execute(
+        request.json_object(),
+        caller=request.caller,
+        until_ms=wiring.clock() + request.remaining_ms() - EDGE_MARGIN_MS,
+        public_url=wiring.public_url(request),
+        trace_id=request.trace_id,
+    )
+    headers = {"X-Piecework-Replayed": "true"} if executed.facts["replayed"] else {}
+    return Response(200, executed.body, headers, facts=executed.facts, counts=executed.counts)
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """The Lambda entry point."""
+    return serve("execute", execute, event, context, wiring.telemetry)

@@ -1,0 +1,26 @@
+"""POST /verify: judge a candidate under its policy."""
+
+from typing import Any
+
+from piecework.http import Request, Response
+from piecework.jsons import canonical
+from piecework.wattswarm.door import LambdaContext, serve
+from piecework.wattswarm.messages import VerifyRequest, parse
+from piecework.wiring import verify_wiring
+
+wiring = verify_wiring()
+
+
+def verify(request: Request) -> Response:
+    """The verdict; the same request always gets the same one."""
+    caller = request.caller
+    message = parse(VerifyRequest, request.json_object())
+    verdict = wiring.verify(message, wiring.public_url(request))
+    facts = {"caller": caller, "policy_id": message.policy.policy_id, **verdict.log_fields()}
+    counts = {f"Verdicts{verdict.verification_status.capitalize()}": 1}
+    return Response(200, canonical(verdict.to_wire()), facts=facts, counts=counts)
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """The Lambda entry point."""
+    return serve("verify", verify, event, context, wiring.telemetry)

@@ -1,0 +1,66 @@
+"""`completion`: a chat model does the work, behind an OpenAI-compatible endpoint or Amazon Bedrock.
+
+It is configured by the reference's environment names (`WATTETHERIA_BRAIN_…`, see docs/completion.md). What only a call
+needs (urllib3, boto3) is imported when the first task comes.
+"""
+
+import os
+from typing import Any, Final
+
+from piecework.errors import SettingsError
+from piecework.executor_secrets import executor_values
+from piecework.executors import Outcome, Retryable, Run, Task, executor
+from piecework.jsons import Json, canonical
+from piecework.models.brain import Brain
+from piecework.models.chat import Model
+from piecework.models.completing import Completion
+from piecework.seeds import reusable_answer
+
+PROFILES: Final[dict[str, dict[str, Any]]] = {
+    "default": {"temperature": 0.2, "max_tokens": 4_096, "call_ms": 60_000, "budget_ms": 110_000, "repairs": 3},
+    "fast": {"temperature": 0.2, "max_tokens": 1_024, "call_ms": 10_000, "budget_ms": 20_000, "repairs": 2},
+}
+
+
+@executor("completion", task_types=("swarm", "a2a_invoke"), profiles=PROFILES, expected_ms=8_000)
+def completion(task: Task, run: Run) -> Outcome:
+    """Reuse the exact earlier answer where the kernel offers one to decide on, else let the model answer."""
+    reusable = reusable_answer(task)
+    if reusable is not None:
+        run.note(reused_seed=1)
+        return _outcome(task, run, reusable[0])
+    brain = _brain(task, run)
+    return _outcome(task, run, Completion(task, run, brain, _model(brain)).output())
+
+
+def _brain(task: Task, run: Run) -> Brain:
+    try:
+        values = executor_values(os.environ, _read_secret)
+        return Brain.of_profile(values, task.profile, {**PROFILES["default"], **task.settings})
+    except SettingsError as error:
+        run.log.warning("completion_not_configured", problem=error.message)
+        raise Retryable("no model is configured for this executor; its operator finds the reason in the log") from error
+
+
+def _model(brain: Brain) -> Model:
+    if brain.kind == "bedrock":
+        from piecework.aws.bedrock import BedrockModel, bedrock_client
+
+        return BedrockModel(bedrock_client)
+    from piecework.models.openai import OpenAiModel
+
+    return OpenAiModel(brain.base_url, brain.key, tokens_member=brain.tokens_member)
+
+
+def _read_secret(arn: str) -> str:
+    from piecework.aws.secrets import secret_text
+
+    return secret_text(arn)
+
+
+def _outcome(task: Task, run: Run, output: Json) -> Outcome:
+    """The output with a trace line, and a copy under a digest that other nodes count as new evidence."""
+    run.evidence(f"trace:{task.attempt_id}")
+    record = {"task_id": task.task_id, "execution_id": task.execution_id, "output": output}
+    run.artifact("answer", canonical(record), "application/json")
+    return Outcome(output)

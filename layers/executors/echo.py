@@ -1,0 +1,84 @@
+"""The default executor: deterministic, offline, and able to answer any schema it can find a value for.
+
+Ordinary schemas get the reference answer: `<profile>::<prompt>`, a confidence, a check summary, and a decision where
+the schema allows one (a kernel runs a round without decisions a second time). Others get a filled, typed value.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from piecework.executors import Outcome, Refused, Run, Task, executor
+from piecework.jsons import Json, canonical
+from piecework.samples import ANY_TEXT, CannotFill, fill
+from piecework.schemas import SchemaRejected
+
+CONFIDENCE: Final = 0.93
+DECISION: Final = "ACCEPT"
+MAX_PROMPT_BYTES: Final = 48_000  # of the prompt as JSON; an output may hold 65536 with everything else
+UNFIT: Final = "the output schema cannot be satisfied"
+
+
+@executor("echo", task_types=("swarm", "a2a_invoke"), profiles={"default": {}, "fast": {}}, expected_ms=500)
+def echo(task: Task, run: Run) -> Outcome:
+    """Answer with the prompt, in whatever form the schema asks for.
+
+    Raises:
+        Refused: no value was found that fits the schema.
+    """
+    answer = _answer(task)
+    try:
+        output = _output(task, answer)
+    except (CannotFill, SchemaRejected) as error:
+        raise Refused(f"{UNFIT}: {error}") from None
+    named = output.get("answer") if isinstance(output, dict) else None
+    record = f"{task.task_id}|{task.execution_id}|{named if isinstance(named, str) else answer}"
+    run.evidence(f"trace:{task.attempt_id}")
+    run.artifact("answer", record.encode("utf-8"), "application/json")
+    return Outcome(output=output)
+
+
+def _answer(task: Task) -> str:
+    prompt = _cut(task.prompt) if task.prompt is not None else "no-prompt"
+    return f"{task.profile}::{prompt}" + ("::diverged" if task.stage == "diverge" else "")
+
+
+def _cut(text: str) -> str:
+    while (size := len(canonical(text))) > MAX_PROMPT_BYTES:
+        text = text[: len(text) * MAX_PROMPT_BYTES // size]
+    return text
+
+
+def _output(task: Task, answer: str) -> Json:
+    for candidate in (*_earlier_answers(task), *_reference_answers(task, answer)):
+        if task.problem(candidate) is None:
+            return candidate
+    hints = {**_reference(task, answer), ANY_TEXT: answer.partition("::")[2]}
+    filled = fill(task.output_schema, hints)
+    problem = task.problem(filled)
+    if problem is not None:
+        raise CannotFill(problem)
+    return filled
+
+
+def _earlier_answers(task: Task) -> Iterator[Json]:
+    """At the decide stage, what won before on exactly this task."""
+    hits = task.seed.get("hits") if task.stage == "decide" and task.seed else None
+    for hit in hits if isinstance(hits, list) else []:
+        if isinstance(hit, dict) and hit.get("hit_type") == "Exact" and hit.get("reuse_payload") is not None:
+            yield hit["reuse_payload"]
+
+
+def _reference_answers(task: Task, answer: str) -> Iterator[dict[str, Json]]:
+    """The reference answer, then with less and less of what a closed schema may not name."""
+    whole = _reference(task, answer)
+    for dropped in ((), ("decision",), ("check_summary",), ("decision", "check_summary")):
+        yield {name: value for name, value in whole.items() if name not in dropped}
+
+
+def _reference(task: Task, answer: str) -> dict[str, Json]:
+    return {
+        "answer": answer,
+        "confidence": CONFIDENCE,
+        "check_summary": f"stage={task.raw_stage.lower()} attempt={task.attempt_id}",
+        "decision": DECISION,
+    }

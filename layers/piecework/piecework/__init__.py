@@ -1,0 +1,3 @@
+"""Piecework: one executor behind three protocol doors."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,67 @@
+"""The bucket: evidence under `evidence/<digest>/<token>`, large results under their claim's own key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from botocore.exceptions import ClientError
+
+from piecework.artifacts import EvidenceStore, Served
+from piecework.aws.clients import aws_errors, error_code
+from piecework.pieces import Overflow
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+ABSENT: Final = frozenset({"NoSuchKey", "404", "AccessDenied"})  # without ListBucket, S3 says AccessDenied for absent
+ALREADY_WRITTEN: Final = "PreconditionFailed"
+THE_BUCKET: Final = "the bucket"
+
+S3Of = Callable[[], "S3Client"]  # the client is made on the first call that needs it
+
+
+def put_once(s3: S3Client, bucket: str, key: str, body: bytes, mime: str) -> None:
+    """Write an object that must not exist; our keys hold random tokens, so one that does is our own earlier try."""
+    with aws_errors(THE_BUCKET):
+        try:
+            s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=mime, IfNoneMatch="*")
+        except ClientError as error:
+            if error_code(error) != ALREADY_WRITTEN:
+                raise
+
+
+class EvidenceBucket(EvidenceStore):
+    """Evidence in S3."""
+
+    def __init__(self, s3: S3Of, bucket: str) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+
+    def put(self, digest: str, token: str, data: bytes, mime: str) -> None:
+        put_once(self._s3(), self._bucket, f"evidence/{digest}/{token}", data, mime)
+
+    def read(self, digest: str, token: str) -> Served | None:
+        with aws_errors(THE_BUCKET):
+            try:
+                answer = self._s3().get_object(Bucket=self._bucket, Key=f"evidence/{digest}/{token}")
+                return Served(answer["Body"].read(), answer["ContentType"])
+            except ClientError as error:
+                if error_code(error) not in ABSENT:
+                    raise
+        return None
+
+
+class OverflowBucket(Overflow):
+    """Results over the inline limit in S3."""
+
+    def __init__(self, s3: S3Of, bucket: str) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+
+    def put(self, pointer: str, body: bytes) -> None:
+        put_once(self._s3(), self._bucket, pointer, body, "application/json")
+
+    def get(self, pointer: str) -> bytes:
+        with aws_errors(THE_BUCKET):
+            return self._s3().get_object(Bucket=self._bucket, Key=pointer)["Body"].read()

@@ -1,0 +1,39 @@
+"""Outcome lines (Powertools Logger) and counts (CloudWatch EMF); never bodies, secrets or signed links."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import MetricUnit, Metrics
+
+FIELD_CHARACTERS: Final = 200  # caller-supplied texts are cut to this in a line
+
+
+class LambdaTelemetry:
+    """One per environment; also the `log` that executors get."""
+
+    def __init__(self) -> None:
+        self._logger = Logger()
+        self._metrics = Metrics()
+
+    def outcome(self, name: str, facts: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+        """Write the request's one line, and its counts when there are any."""
+        self.info(name, **{key: value for key, value in facts.items() if value is not None})
+        for metric, value in counts.items():
+            self._metrics.add_metric(name=metric, unit=MetricUnit.Count, value=value)
+        if counts:
+            self._metrics.flush_metrics()
+
+    def bug(self, name: str) -> None:
+        """Write the exception being handled, with its traceback."""
+        self._logger.exception(f"{name}_bug")
+
+    def info(self, event: str, **fields: Any) -> None:
+        self._logger.info(event, extra=_cut(fields))
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self._logger.warning(event, extra=_cut(fields))
+
+
+def _cut(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value[:FIELD_CHARACTERS] if isinstance(value, str) else value for key, value in fields.items()}

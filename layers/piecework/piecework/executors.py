@@ -1,0 +1,277 @@
+"""The executor contract: what a task, a run and an outcome are, and how executors are found.
+
+One Python function serves every door. It takes a `Task`, uses its `Run`, and returns an `Outcome`:
+
+    @executor("summarise", task_types=("swarm",), profiles={"default": {}, "fast": {}}, expected_ms=8_000)
+    def summarise(task: Task, run: Run) -> Outcome: ...
+
+Failure is `Retryable` (try the same piece again) or `Refused` (a permanent answer); anything else is a bug and is
+reported without its text. Between `run.step` calls an executor must be deterministic: a step's result is recorded once
+and replayed when the piece is taken over, so the same steps must come in the same order with the same names.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal, Protocol, TypeVar
+
+from piecework.errors import Refused, Retryable, SettingsError
+from piecework.jsons import Json
+
+__all__ = ["Artifact", "Evidence", "Executor", "Outcome", "Refused", "Retryable", "Run", "Steps", "Task", "executor"]
+
+Stage = Literal["explore", "verify", "finalize", "decide", "diverge"]
+Settle = Literal["after", "before"]
+T = TypeVar("T")
+
+EXPECTED_MS: Final = 8_000  # what a short model call takes; a waiter takes a piece over only with this much time left
+MAX_DURATION_MS: Final = 120_000  # four of the kernel's 30 s connections
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Inline evidence: text of a stated media type."""
+
+    mime: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Bytes kept beside the answer and referred to by digest; `deliverable` at the worker door."""
+
+    name: str
+    data: bytes
+    mime: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an executor made: the answer, and what it adds to the evidence and artifacts its run collected."""
+
+    output: Json
+    evidence: Sequence[Evidence] = ()
+    deliverables: Sequence[Artifact] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One piece of work as its caller asked for it; the same shape at every door."""
+
+    door: Literal["runtime", "worker", "kernel"]
+    caller: str
+    task_type: str
+    prompt: str | None
+    inputs: Json
+    output_schema: Json
+    task_id: str
+    execution_id: str
+    attempt_id: str
+    deadline_ms: int  # epoch ms by which the run must end; a contract's own expiry never sets it
+    contract: Mapping[str, Json]
+    stage: Stage = "explore"
+    raw_stage: str = "explore"
+    profile: str = "default"
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the profile's: model, temperature, budgets
+    seed: Mapping[str, Json] | None = None
+    check: Callable[[Json], str | None] = field(default=lambda _: None, repr=False, compare=False)
+
+    def problem(self, output: Json) -> str | None:
+        """Why this output would be refused (schema checks and size), or None when it fits."""
+        return self.check(output)
+
+
+class Steps(Protocol):
+    """Remembers the results of named steps of one piece."""
+
+    def replay(self, name: str) -> tuple[Json] | None:
+        """The recorded result in a one-tuple, or None when the step has not been recorded."""
+
+    def record(self, name: str, result: Json) -> Json:
+        """Record a result once; returns the one that stands (an earlier runner's may)."""
+
+
+class Log(Protocol):
+    """Structured log lines: a constant snake_case event name and fields."""
+
+    def info(self, event: str, **fields: Any) -> None: ...
+
+    def warning(self, event: str, **fields: Any) -> None: ...
+
+
+class ForgetfulSteps:
+    """Steps that are not recorded, for doors and tests without a ledger."""
+
+    def replay(self, name: str) -> tuple[Json] | None:
+        return None
+
+    def record(self, name: str, result: Json) -> Json:
+        return result
+
+
+class SilentLog:
+    """A log that keeps nothing."""
+
+    def info(self, event: str, **fields: Any) -> None:
+        pass
+
+    def warning(self, event: str, **fields: Any) -> None:
+        pass
+
+
+def no_tools(tool_id: str, arguments: Mapping[str, Json]) -> Json:
+    """Tools exist at the kernel door alone; elsewhere asking for one is a permanent refusal."""
+    raise Refused("this door has no tools")
+
+
+class Run:
+    """What an executor may do while it works; evidence and artifacts collect here."""
+
+    def __init__(
+        self,
+        *,
+        remaining_ms: Callable[[], int],
+        steps: Steps | None = None,
+        log: Log | None = None,
+        on_progress: Callable[[float, str], None] = lambda pct, text: None,
+        call_tool: Callable[[str, Mapping[str, Json]], Json] = no_tools,
+        trace_id: str | None = None,
+    ) -> None:
+        self._remaining_ms = remaining_ms
+        self._steps: Steps = steps or ForgetfulSteps()
+        self._on_progress = on_progress
+        self._call_tool = call_tool
+        self.log: Log = log or SilentLog()
+        self.trace_id = trace_id
+        self.facts: dict[str, int | float | str] = {}
+        self.collected_evidence: list[Evidence] = []
+        self.collected_artifacts: list[Artifact] = []
+
+    def remaining_ms(self) -> int:
+        """Milliseconds until the deadline; never negative."""
+        return max(0, self._remaining_ms())
+
+    def progress(self, pct: float, text: str = "") -> None:
+        """Tell a listening caller how far the work is, 0 to 100; a hint that may be lost."""
+        self._on_progress(pct, text)
+
+    def evidence(self, content: str, mime: str = "text/plain") -> None:
+        """Attach inline evidence; the door drops or shortens what its protocol would refuse."""
+        self.collected_evidence.append(Evidence(mime, content))
+
+    def artifact(self, name: str, data: bytes, mime: str = "application/octet-stream") -> None:
+        """Attach bytes that the caller can fetch by digest."""
+        self.collected_artifacts.append(Artifact(name, data, mime))
+
+    def note(self, **facts: int | float | str) -> None:
+        """Add figures to this piece's outcome line, such as token counts; never texts of the task."""
+        self.facts.update(facts)
+
+    def step(self, name: str, fn: Callable[[], Any]) -> Any:
+        """Run `fn` once per piece and name; a later runner gets the recorded JSON result instead.
+
+        For a coroutine function it returns an awaitable of the result.
+        """
+        if inspect.iscoroutinefunction(fn):
+            return self._step_async(name, fn)
+        recorded = self._steps.replay(name)
+        return recorded[0] if recorded else self._steps.record(name, fn())
+
+    async def _step_async(self, name: str, fn: Callable[[], Awaitable[Any]]) -> Any:
+        recorded = self._steps.replay(name)
+        return recorded[0] if recorded else self._steps.record(name, await fn())
+
+    def tool(self, tool_id: str, arguments: Mapping[str, Json] | None = None) -> Json:
+        """Call a tool under the kernel door's policy, approvals and runners.
+
+        Raises:
+            Refused: this door has no tools, or policy denies the call.
+        """
+        return self._call_tool(tool_id, arguments or {})
+
+
+ExecutorFunction = Callable[[Task, Run], Outcome | Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """A registered function with what it advertises and allows."""
+
+    name: str
+    function: ExecutorFunction
+    task_types: tuple[str, ...]
+    profiles: Mapping[str, Mapping[str, Any]]
+    expected_ms: int
+    max_duration_ms: int
+    settle: Settle
+    long: bool
+
+    def settings_of(self, profile: str) -> Mapping[str, Any]:
+        """The profile's settings, or the default profile's when this executor has no such profile."""
+        return self.profiles.get(profile, self.profiles["default"])
+
+    def __call__(self, task: Task, run: Run) -> Outcome:
+        """Run the function to its end, plain or async.
+
+        Raises:
+            Retryable: an async executor passed its deadline.
+        """
+        made = self.function(task, run)
+        outcome = _finish(made, run) if inspect.isawaitable(made) else made
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"executor {self.name} returned {type(outcome).__name__}, not Outcome")
+        return outcome
+
+
+def _finish(made: Awaitable[Outcome], run: Run) -> Outcome:
+    import asyncio  # costs a plain executor's cold start 30 ms
+
+    async def in_time() -> Outcome:
+        async with asyncio.timeout(run.remaining_ms() / 1000):
+            return await made
+
+    try:
+        return asyncio.run(in_time())
+    except TimeoutError:
+        raise Retryable("the executor did not finish in its time") from None
+
+
+_registered: dict[str, Executor] = {}
+
+
+def executor(
+    name: str,
+    *,
+    task_types: Sequence[str] = ("swarm",),
+    profiles: Mapping[str, Mapping[str, Any]] | None = None,
+    expected_ms: int = EXPECTED_MS,
+    max_duration_ms: int = MAX_DURATION_MS,
+    settle: Settle = "after",
+    long: bool = False,
+) -> Callable[[ExecutorFunction], ExecutorFunction]:
+    """Register a function as the executor `name`; the function itself stays callable.
+
+    Raises:
+        SettingsError: the name is taken by another function, or there is no `default` profile.
+    """
+    offered = {key: MappingProxyType(dict(value)) for key, value in (profiles or {"default": {}}).items()}
+    if "default" not in offered:
+        raise SettingsError(f"executor {name} needs a profile named default")
+
+    def register(function: ExecutorFunction) -> ExecutorFunction:
+        taken = _registered.get(name)
+        if taken is not None and taken.function.__module__ != function.__module__:
+            raise SettingsError(f"two executors are named {name}")
+        made = Executor(
+            name, function, tuple(task_types), MappingProxyType(offered), expected_ms, max_duration_ms, settle, long
+        )
+        _registered[name] = made
+        return function
+
+    return register
+
+
+def registered() -> Mapping[str, Executor]:
+    """All executors whose modules have been imported, by name."""
+    return MappingProxyType(_registered)

@@ -1,0 +1,146 @@
+"""API Gateway REST proxy events in, proxy answers out; the same for every door.
+
+Facts that shape it: bodies may arrive base64-encoded, headers may be null and repeated, paths may carry a stage prefix
+(so routes are told by `resource`), and the caller is who the authorizer says.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from piecework.errors import BadRequest, TooLarge, Unauthorized, UnsupportedMediaType
+from piecework.jsons import Json, loads
+
+BODY_LIMIT: Final = 4 * 1024 * 1024  # decoded bytes; base64 of it still fits Lambda's 6 MB event
+JSON_MEDIA_TYPE: Final = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
+TRACE_ID: Final = re.compile(r"Root=1-[0-9a-f]{8}-[0-9a-f]{24}")
+TRACE_PARENT: Final = re.compile(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+EDGE_MARGIN_MS: Final = 1_500  # what a function keeps back to answer before the edge gives up
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as the door sees it; header names are lower-case, values in their order of arrival."""
+
+    method: str
+    resource: str
+    path: str
+    headers: Mapping[str, list[str]]
+    path_params: Mapping[str, str]
+    query: Mapping[str, list[str]]
+    context: Mapping[str, Any]
+    remaining_ms: Callable[[], int]
+    _body: str | None
+    _is_base64: bool
+
+    @classmethod
+    def from_event(cls, event: Mapping[str, Any], remaining_ms: Callable[[], int]) -> "Request":
+        """Read a proxy event; absent and null members count as empty."""
+        return cls(
+            method=str(event.get("httpMethod") or "GET"),
+            resource=str(event.get("resource") or ""),
+            path=str(event.get("path") or "/"),
+            headers=_multi(event.get("multiValueHeaders"), event.get("headers"), str.lower),
+            path_params=event.get("pathParameters") or {},
+            query=_multi(event.get("multiValueQueryStringParameters"), event.get("queryStringParameters"), str),
+            context=event.get("requestContext") or {},
+            remaining_ms=remaining_ms,
+            _body=event.get("body"),
+            _is_base64=bool(event.get("isBase64Encoded")),
+        )
+
+    @property
+    def caller(self) -> str:
+        """The caller's name, as the authorizer says.
+
+        Raises:
+            Unauthorized: the request came past the authorizer.
+        """
+        name = (self.context.get("authorizer") or {}).get("caller")
+        if not name:
+            raise Unauthorized("credentials are missing or wrong")
+        return str(name)
+
+    @property
+    def trace_id(self) -> str | None:
+        """The caller's trace id in X-Ray's form, from `X-Amzn-Trace-Id` or a W3C `traceparent`."""
+        if found := TRACE_ID.search(self.header("x-amzn-trace-id")):
+            return found.group()
+        if found := TRACE_PARENT.fullmatch(self.header("traceparent")):
+            return f"Root=1-{found[1][:8]}-{found[1][8:]}"
+        return None
+
+    def header(self, name: str) -> str:
+        """The first value of a header, or an empty string."""
+        return next(iter(self.headers.get(name, ())), "")
+
+    def body(self) -> bytes:
+        """The decoded body.
+
+        Raises:
+            BadRequest: it says base64 and is not.
+            TooLarge: it is over `BODY_LIMIT`.
+        """
+        raw = self._body or ""
+        if len(raw) > BODY_LIMIT * 4 // 3 + 4:
+            raise TooLarge(f"the body is over {BODY_LIMIT} bytes")
+        try:
+            data = base64.b64decode(raw, validate=True) if self._is_base64 else raw.encode("utf-8", "surrogatepass")
+        except (binascii.Error, ValueError):
+            raise BadRequest("the body is not valid base64") from None
+        if len(data) > BODY_LIMIT:
+            raise TooLarge(f"the body is over {BODY_LIMIT} bytes")
+        return data
+
+    def json(self) -> Json:
+        """The body as one JSON document.
+
+        Raises:
+            UnsupportedMediaType: it is not declared as JSON.
+            BadRequest: it is not JSON.
+            TooLarge: it is over `BODY_LIMIT`.
+        """
+        if not JSON_MEDIA_TYPE.fullmatch(self.header("content-type").strip()):
+            raise UnsupportedMediaType("send content-type: application/json")
+        return loads(self.body())
+
+    def json_object(self) -> dict[str, Json]:
+        """The body as one JSON object.
+
+        Raises:
+            BadRequest: it is another kind of value; and as `json`.
+        """
+        value = self.json()
+        if not isinstance(value, dict):
+            raise BadRequest("the body must be a JSON object")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a door answers, and what its outcome line and metrics say of it."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_binary: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def to_proxy(self, trace_id: str | None = None) -> dict[str, Any]:
+        """The Lambda proxy answer."""
+        headers = {"Content-Type": "application/json", **self.headers}
+        if trace_id:
+            headers["X-Amzn-Trace-Id"] = trace_id
+        body = base64.b64encode(self.body).decode("ascii") if self.is_binary else self.body.decode("utf-8")
+        return {"statusCode": self.status, "headers": headers, "body": body, "isBase64Encoded": self.is_binary}
+
+
+def _multi(many: Any, single: Any, name_of: Callable[[str], str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in (many or {k: [v] for k, v in (single or {}).items()}).items():
+        found.setdefault(name_of(name), []).extend(str(item) for item in value or ())
+    return found

@@ -1,0 +1,156 @@
+"""What is registered: executors, own policies and agent-event hooks, found in the `executors` package.
+
+At build time `python -m piecework.manifest OUT` imports every module once and writes `manifest.json` into the layer, so
+that a running function knows what is registered without importing any executor, and imports the one it needs. Where no
+manifest was written (a checkout) the modules are imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from piecework.errors import SettingsError, Unprocessable
+
+if TYPE_CHECKING:  # a function that only advertises never pays for these imports
+    from piecework.executors import Executor
+
+PACKAGE: Final = "executors"
+FILE_NAME: Final = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One registered executor, as much as can be told without importing it."""
+
+    name: str
+    module: str
+    task_types: tuple[str, ...]
+    profiles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything registered: executors by name, and the modules of own policies by policy id and of hooks by event."""
+
+    executors: tuple[Entry, ...]
+    policies: Mapping[str, str] = field(default_factory=dict)
+    event_hooks: Mapping[str, str] = field(default_factory=dict)
+
+
+def discover(extra_path: str = "") -> Manifest:
+    """Import every module of the executors package and of the folders in `extra_path`; list what they registered."""
+    import pkgutil
+
+    from piecework.event_hook import registered as registered_hooks
+    from piecework.executors import registered
+    from piecework.policies import registered as registered_policies
+
+    package = importlib.import_module(PACKAGE)
+    folders = [folder for folder in extra_path.split(os.pathsep) if folder and folder not in package.__path__]
+    package.__path__.extend(folders)
+    for found in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{PACKAGE}.{found.name}")
+    entries = (
+        Entry(made.name, made.function.__module__, made.task_types, tuple(made.profiles))
+        for made in registered().values()
+        if made.function.__module__.startswith(f"{PACKAGE}.")
+    )
+    policies = {policy_id: policy.evaluate.__module__ for policy_id, policy in sorted(registered_policies().items())}
+    hooks = {
+        event_type: hook.__module__
+        for event_type, hook in sorted(registered_hooks().items())
+        if hook.__module__.startswith(f"{PACKAGE}.")
+    }
+    return Manifest(tuple(sorted(entries, key=lambda entry: entry.name)), policies, hooks)
+
+
+def load(extra_path: str = "") -> Manifest:
+    """The manifest written at build time, or what `discover` finds when there is none or `extra_path` adds to it."""
+    package = importlib.import_module(PACKAGE)
+    written = Path(next(iter(package.__path__))) / FILE_NAME
+    if extra_path or not written.is_file():
+        return discover(extra_path)
+    data = json.loads(written.read_text("utf-8"))
+    entries = (
+        Entry(entry["name"], entry["module"], tuple(entry["task_types"]), tuple(entry["profiles"]))
+        for entry in data["executors"]
+    )
+    return Manifest(tuple(entries), data["policies"], data["event_hooks"])
+
+
+def write(manifest: Manifest, out: Path) -> None:
+    """Write the manifest where `load` finds it."""
+    out.write_text(json.dumps(asdict(manifest), indent=1) + "\n", "utf-8")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The registered executors with the one that serves everything nobody else claims."""
+
+    manifest: Manifest
+    default: str
+    strict_task_types: bool = False
+
+    def __post_init__(self) -> None:
+        if self.default not in self._by_name:
+            raise SettingsError(f"the default executor {self.default!r} is not registered")
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Entry]:
+        return {entry.name: entry for entry in self.manifest.executors}
+
+    @cached_property
+    def _by_task_type(self) -> Mapping[str, Entry]:
+        """The default executor keeps its own types; among the others the first by name serves a type."""
+        claims = [*reversed(self.manifest.executors), self._by_name[self.default]]
+        return {task_type: entry for entry in claims for task_type in entry.task_types}
+
+    @cached_property
+    def task_types(self) -> tuple[str, ...]:
+        """Every task type an executor names, the default executor's first."""
+        own = self._by_name[self.default].task_types
+        return own + tuple(sorted(set(self._by_task_type) - set(own)))
+
+    @cached_property
+    def profiles(self) -> tuple[str, ...]:
+        """Every profile an executor offers, the default executor's first."""
+        own = self._by_name[self.default].profiles
+        others = {profile for entry in self.manifest.executors for profile in entry.profiles}
+        return own + tuple(sorted(others - set(own)))
+
+    def serving(self, task_type: str) -> Executor:
+        """The executor that serves a task type, imported when first needed; unknown types go to the default.
+
+        Raises:
+            Unprocessable: the type is unknown and the bundle is strict about types.
+        """
+        entry = self._by_task_type.get(task_type)
+        if entry is None and self.strict_task_types:
+            raise Unprocessable("task_type: not one of those in /capabilities")
+        return self.named((entry or self._by_name[self.default]).name)
+
+    def named(self, name: str) -> Executor:
+        """The executor of that name.
+
+        Raises:
+            Unprocessable: there is none.
+        """
+        entry = self._by_name.get(name)
+        if entry is None:
+            raise Unprocessable("no executor has this name")
+        from piecework.executors import registered
+
+        importlib.import_module(entry.module)
+        return registered()[name]
+
+
+if __name__ == "__main__":
+    write(discover(), Path(sys.argv[1]))

@@ -1,0 +1,70 @@
+"""One question to a chat model and its reply; adapters fill the `Model` port."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal, Protocol
+
+from piecework.errors import UpstreamFailed
+from piecework.jsons import Json
+
+StructuredOutput = Literal["auto", "json_schema", "json_object", "off"]
+
+TEXT_CHARACTERS: Final = 80_000  # kept of a reply; the largest output is 65,536 bytes, and a step must fit its item
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of the conversation."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Everything one call needs; `schema` asks for structured output, `temperature` None leaves it to the model."""
+
+    model: str
+    system: str
+    turns: Sequence[Turn]
+    max_tokens: int
+    timeout_seconds: float
+    temperature: float | None = None
+    schema: Json = None
+    json_only: bool = False
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The model's text, whether its end is missing, and what it cost."""
+
+    text: str
+    is_cut: bool = False
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class QuestionRejected(UpstreamFailed):
+    """The model's endpoint does not take the request as it is; without structured output it may."""
+
+    code: ClassVar[str] = UpstreamFailed.code
+
+
+class Model(Protocol):
+    """A chat model behind some endpoint."""
+
+    def ask(self, question: Question) -> Reply:
+        """One call, bounded by the question's time-out.
+
+        Raises:
+            Retryable: the model is throttled or overloaded.
+            QuestionRejected: the endpoint refuses this request's form.
+            UpstreamFailed: out of reach, too slow, or no usable answer.
+            Refused: the model declines the task.
+        """
+
+
+def shortened(text: str, is_cut: bool) -> tuple[str, bool]:
+    """The part of a reply's text that is kept, and whether any of it is missing."""
+    return text[:TEXT_CHARACTERS], is_cut or len(text) > TEXT_CHARACTERS

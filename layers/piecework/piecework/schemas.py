@@ -1,0 +1,199 @@
+"""JSON Schema from strangers, checked safely: bounded in size, depth, regular expressions and evaluation steps.
+
+`jsonschema_rs` decides, offline and with its linear-time regular expressions; `schema_graph` and `schema_cost` refuse
+what would make it slow or overflow its stack. `format` is an annotation and is not asserted. Texts name paths and
+keywords, never a value. A known `$schema` (drafts 4, 6, 7, 2019-09, 2020-12) is honoured; without one it is 2020-12.
+"""
+
+import json
+from collections import OrderedDict
+from threading import Lock
+from typing import Final
+
+import jsonschema_rs
+
+from piecework.jsons import I64_MIN, U64_MAX, Json, canonical
+from piecework.schema_cost import CostBound
+from piecework.schema_graph import SchemaGraph, SchemaRejected
+
+__all__ = ["Checker", "SchemaRejected", "compile_schema", "minimal_ok"]
+
+MAX_SCHEMA_BYTES: Final = 131_072  # canonical; no contract that carries it is larger
+REGEX_BYTES: Final = 262_144  # compiled size of one pattern; larger ones take over 2 ms each to build
+CACHED_CHECKERS: Final = 64
+CACHED_SCHEMA_BYTES: Final = 16_384  # larger schemas are rare, and 64 of them would hold much memory
+EXPLAINED_STEPS: Final = 20_000  # explaining gathers every failed alternative, at 2 to 4 µs each
+MAX_TEXT: Final = 300  # characters of a message
+MAX_PATH: Final = 200
+MAX_NAME: Final = 60  # characters shown of one member's name
+
+_DIALECTS: Final = {
+    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
+    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
+    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
+    "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
+}
+_TYPE_NAMES: Final = {dict: "object", list: "array", str: "string", float: "number", type(None): "null"}
+
+
+class Checker:
+    """One compiled schema; made by `compile_schema`, shared between calls."""
+
+    def __init__(self, validator: jsonschema_rs.Validator, bound: CostBound) -> None:
+        self._validator = validator
+        self._bound = bound
+
+    def is_valid(self, value: Json) -> bool:
+        """Whether the value fits the schema; what is no JSON value fits none.
+
+        Raises:
+            SchemaRejected: checking this value would take too many steps.
+        """
+        self._bound.check(value)
+        return self._fits(value)
+
+    def explain(self, value: Json) -> str | None:
+        """Where and by which keyword the value fails, or None when it fits; never shows a value.
+
+        Raises:
+            SchemaRejected: checking this value would take too many steps.
+        """
+        steps = self._bound.check(value)
+        if self._fits(value):
+            return None
+        if steps > EXPLAINED_STEPS and self._bound.has_alternatives:
+            return "output does not fit the schema"
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return f"{_path('output', error.instance_path)} {_complaint(error)}"[:MAX_TEXT]
+        except ValueError:
+            return "output is not a JSON value"
+        return None
+
+    def _fits(self, value: Json) -> bool:
+        try:
+            return self._validator.is_valid(value)
+        except ValueError:  # a lone surrogate or a foreign type
+            return False
+
+
+_checkers: OrderedDict[bytes, Checker] = OrderedDict()
+_checkers_lock = Lock()
+
+
+def compile_schema(schema: Json) -> Checker:
+    """The checker of a schema; recently used small schemas are remembered.
+
+    Raises:
+        SchemaRejected: not a schema we validate with; the text says why.
+    """
+    if not isinstance(schema, dict | bool):
+        raise SchemaRejected("the schema must be a JSON object, true or false")
+    try:
+        key = canonical(schema)
+    except ValueError:
+        raise SchemaRejected("the schema is not a JSON value or is nested too deep") from None
+    if len(key) > MAX_SCHEMA_BYTES:
+        raise SchemaRejected(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
+    with _checkers_lock:
+        if key in _checkers:
+            _checkers.move_to_end(key)
+            return _checkers[key]
+    checker = _compile(key)
+    if len(key) <= CACHED_SCHEMA_BYTES:
+        with _checkers_lock:
+            _checkers[key] = checker
+            if len(_checkers) > CACHED_CHECKERS:
+                _checkers.popitem(last=False)
+    return checker
+
+
+def minimal_ok(schema: Json, value: Json) -> bool:
+    """The only check the WattSwarm kernel itself makes: top-level `type`, `required`, and the types of `properties`."""
+    if not isinstance(schema, dict):
+        return False
+    named = schema.get("type")
+    if isinstance(named, str) and not _is_of(named, value):
+        return False
+    required = schema.get("required")
+    if isinstance(required, list) and not (
+        isinstance(value, dict) and all(key in value for key in required if isinstance(key, str))
+    ):
+        return False
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not isinstance(value, dict):
+        return True
+    return all(_member_ok(properties[key], member) for key, member in value.items() if key in properties)
+
+
+def _member_ok(schema: Json, value: Json) -> bool:
+    named = schema.get("type") if isinstance(schema, dict) else None
+    return not isinstance(named, str) or _is_of(named, value)
+
+
+def _is_of(named: str, value: Json) -> bool:
+    if isinstance(value, bool):
+        return named == "boolean"
+    if isinstance(value, int):
+        return named == "number" or (named == "integer" and I64_MIN <= value <= U64_MAX)
+    return named == _TYPE_NAMES.get(type(value))
+
+
+def _compile(key: bytes) -> Checker:
+    document = json.loads(key)  # a private copy: the caller may change theirs
+    dialect = _dialect(document)
+    bound = CostBound(SchemaGraph(document))
+    options = jsonschema_rs.RegexOptions(size_limit=REGEX_BYTES, dfa_size_limit=4 * REGEX_BYTES)
+    try:
+        validator = dialect(document, validate_formats=False, offline=True, mask="the value", pattern_options=options)
+    except jsonschema_rs.ValidationError as error:
+        raise SchemaRejected(_refusal(error)) from None
+    except ValueError:
+        raise SchemaRejected("the schema cannot be read") from None
+    return Checker(validator, bound)
+
+
+def _dialect(document: Json) -> type[jsonschema_rs.Validator]:
+    if not isinstance(document, dict) or "$schema" not in document:
+        return jsonschema_rs.Draft202012Validator
+    named = document["$schema"]
+    dialect = _DIALECTS.get(named.removesuffix("#")) if isinstance(named, str) else None
+    if dialect is None:
+        raise SchemaRejected("the schema names an unknown $schema; use JSON Schema draft 4, 6, 7, 2019-09 or 2020-12")
+    return dialect
+
+
+def _refusal(error: jsonschema_rs.ValidationError) -> str:
+    kind = error.kind
+    place = _path("the schema", error.instance_path)
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Referencing):
+        return "the schema holds a reference or identifier that cannot be resolved inside it"
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Format) and kind.format == "regex":
+        return f"{place} is a regular expression we do not run: look-around, back-references, too large, or malformed"
+    return f"{place} is not valid JSON Schema ({kind.name})"[:MAX_TEXT]
+
+
+def _complaint(error: jsonschema_rs.ValidationError) -> str:
+    kind = error.kind
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
+        return f'lacks the required member "{_brief(kind.property)}"'
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
+        return f"is not of type {' or '.join(kind.types)}"
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.FalseSchema):
+        return "is not allowed"
+    return f'does not satisfy "{kind.name}"'
+
+
+def _path(start: str, parts: list[str | int]) -> str:
+    shown = start
+    for part in parts:
+        shown += f"[{part}]" if isinstance(part, int) else f".{_brief(part)}"
+        if len(shown) > MAX_PATH:
+            return shown[:MAX_PATH] + "…"
+    return shown
+
+
+def _brief(name: str) -> str:
+    return name if len(name) <= MAX_NAME else name[:MAX_NAME] + "…"

@@ -1,0 +1,62 @@
+"""Tokens: `name=secret` entries; the name is the caller's id, so rotating a secret keeps every piece."""
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from piecework.errors import SettingsError
+
+ANONYMOUS: Final = "anonymous"  # every caller of a door without tokens
+NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def parse_tokens(text: str) -> tuple[tuple[str, str], ...]:
+    """Read a comma list of `name=secret`; one name may have several secrets while they rotate.
+
+    Raises:
+        SettingsError: an entry has no name, no secret or a name outside `[A-Za-z0-9_.-]`.
+    """
+    entries = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, secret = entry.partition("=")
+        if not NAME_PATTERN.fullmatch(name) or not secret:
+            raise SettingsError("tokens must be a comma list of name=secret")
+        entries.append((name, secret))
+    return tuple(entries)
+
+
+def caller_of(authorization: str, tokens: tuple[tuple[str, str], ...]) -> str | None:
+    """The caller's name for an `Authorization` header, or None; `ANONYMOUS` when no token is configured.
+
+    Basic is user = name, password = secret; Bearer is the secret. Every entry is compared, in constant time.
+    """
+    if not tokens:
+        return ANONYMOUS
+    user, secret = _credential(authorization)
+    found = None
+    for name, expected in tokens:
+        same = hmac.compare_digest(secret.encode(), expected.encode())
+        if same and (user is None or hmac.compare_digest(user.encode(), name.encode())):
+            found = found or name
+    return found
+
+
+def authorization_in(headers: Mapping[str, str] | None) -> str:
+    """The `Authorization` header's value, whatever the case of its name."""
+    return next((value or "" for name, value in (headers or {}).items() if name.lower() == "authorization"), "")
+
+
+def _credential(authorization: str) -> tuple[str | None, str]:
+    scheme, _, value = authorization.strip().partition(" ")
+    if scheme.lower() == "bearer":
+        return None, value.strip()
+    if scheme.lower() != "basic":
+        return "", ""
+    try:
+        user, _, password = base64.b64decode(value.strip(), validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, ValueError):
+        return "", ""
+    return user, password

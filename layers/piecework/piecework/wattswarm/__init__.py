@@ -1,0 +1,1 @@
+"""The runtime door: WattSwarm messages, policies, hashes and the execute and verify flows."""

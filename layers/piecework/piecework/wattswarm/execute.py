@@ -1,0 +1,288 @@
+"""The execute flow: one answer per (caller, task, execution, attempt), in the shape the kernel accepts.
+
+Order: read → claim → run the executor → check its output → evidence to S3 → record → answer. Everything that can be
+refused without running is refused before the claim. Runtime specification 2.2, 2.5, 3, 6.1.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from piecework.artifacts import ARTIFACT_LIMIT, EvidenceStore, artifact_token, keep
+from piecework.errors import BadRequest, Internal, PieceworkError, Unprocessable
+from piecework.executors import Artifact, Executor, Log, Outcome, Refused, Run, Stage, Task
+from piecework.jsons import MAX_DEPTH_OUT, Json, canonical, check_depth, digest, loads
+from piecework.manifest import Bundle
+from piecework.pieces import Answer, Claim, Pieces, Result, piece_key
+from piecework.schemas import Checker, compile_schema, minimal_ok
+from piecework.steps import PieceSteps, StepTable
+from piecework.wattswarm.evidence import TOTAL_BYTES, admit, admit_refs
+from piecework.wattswarm.messages import Contract, ExecuteRequest, parse
+
+OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
+NOT_JSON: Final = f"the output is not JSON of at most {MAX_DEPTH_OUT} levels"
+MIME_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+(?:; ?[a-z0-9-]+=[a-zA-Z0-9.+-]+)?")
+UNKNOWN_MIME: Final = "application/octet-stream"
+STAGES: Final[Mapping[str, Stage]] = {
+    "verify": "verify",
+    "finalize": "finalize",
+    "decide": "decide",
+    "diverge_mode": "diverge",
+}
+
+# Members of the request by level (specification 2.2 to 2.4). What is not named here is ignored, so it is no part of the
+# fingerprint either; free-form values (inputs, output_schema, …) are taken whole.
+WHOLE: Final[Mapping[str, Any]] = {}
+KNOWN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("task_id", "execution_id", "task_type", "inputs", "profile", "stage", "attempt_id"), WHOLE),
+    "seed_bundle": dict.fromkeys(("seed_type", "hits", "constraints"), WHOLE),
+    "task_contract": {
+        **dict.fromkeys(("protocol_version", "task_id", "task_type", "inputs", "output_schema"), WHOLE),
+        **dict.fromkeys(("task_mode", "expiry_ms"), WHOLE),
+        "budget": dict.fromkeys(
+            (
+                *("time_ms", "max_steps", "cost_units", "mode", "explore_cost_units", "verify_cost_units"),
+                *("finalize_cost_units", "reuse_verify_time_ms", "reuse_verify_cost_units", "reuse_max_attempts"),
+            ),
+            WHOLE,
+        ),
+        "assignment": dict.fromkeys(("mode", "claim", "explore", "verify", "finalize"), WHOLE),
+        "acceptance": dict.fromkeys(
+            ("quorum_threshold", "verifier_policy", "vote", "settlement", "da_quorum_threshold"), WHOLE
+        ),
+        "evidence_policy": dict.fromkeys(
+            (
+                *("max_inline_evidence_bytes", "max_inline_media_bytes", "inline_mime_allowlist"),
+                *("max_snippet_bytes", "max_snippet_tokens"),
+            ),
+            WHOLE,
+        ),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One request, read and checked, with who serves it."""
+
+    request: ExecuteRequest
+    contract: Contract
+    schema: Checker
+    executor: Executor
+    caller: str
+    fingerprint: str
+
+    @property
+    def key(self) -> str:
+        request = self.request
+        return piece_key("runtime", self.caller, request.task_id, request.execution_id, request.attempt_id)
+
+    def problem(self, output: Json) -> str | None:
+        """Why the kernel or the caller's schema would refuse this output; None when both take it."""
+        try:
+            raw = canonical(output)
+            check_depth(raw, MAX_DEPTH_OUT)
+        except (ValueError, BadRequest):
+            return NOT_JSON
+        if len(raw) > OUTPUT_BYTES:
+            return f"the output is over {OUTPUT_BYTES} bytes"
+        if output is None:
+            return "the output is null"
+        if not minimal_ok(self.contract.output_schema, output):
+            return (
+                self.schema.explain(output) or "the output fails the kernel's own check of type, required or properties"
+            )
+        return None if self.schema.is_valid(output) else self.schema.explain(output)
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """The answer, whether it is a permanent failure, and what the outcome line says."""
+
+    body: bytes
+    ok: bool
+    facts: Mapping[str, Any]
+    counts: Mapping[str, int]
+
+
+class StoredFailure(PieceworkError):
+    """A permanent failure recorded by an earlier call; carries that failure's code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]  # the recorded failure's own code stands for the class's
+
+
+class Execute:
+    """Runs tasks for the runtime door."""
+
+    def __init__(
+        self,
+        *,
+        bundle: Bundle,
+        pieces: Pieces,
+        steps: StepTable,
+        evidence: EvidenceStore,
+        producer: str,
+        clock: Callable[[], int],
+        expires_at: Callable[[], int],
+        log: Log,
+        token: Callable[[], str] = artifact_token,
+    ) -> None:
+        self._bundle = bundle
+        self._pieces = pieces
+        self._steps = steps
+        self._evidence = evidence
+        self._producer = producer
+        self._clock = clock
+        self._expires_at = expires_at
+        self._log = log
+        self._token = token
+
+    def execute(
+        self, body: dict[str, Json], *, caller: str, until_ms: int, public_url: str, trace_id: str | None = None
+    ) -> Executed:
+        """Answer one ExecuteRequest before `until_ms` (epoch ms).
+
+        Raises:
+            Unprocessable: a member is missing, mistyped, or names an unknown profile.
+            SchemaRejected: the output schema cannot be used.
+            KeyConflict: the ids stand for another payload.
+            InProgress: another runner has the piece and did not finish in time.
+            Retryable, UpstreamFailed: the executor could not answer now.
+            StoredFailure: the piece's recorded answer is a permanent failure.
+        """
+        order = self._read(body, caller)
+        runs: list[Run] = []
+
+        def work(claim: Claim) -> Result:
+            deadline_ms = min(until_ms, self._clock() + order.executor.max_duration_ms)
+            steps = PieceSteps(self._steps, claim, self._expires_at)
+            run = Run(remaining_ms=lambda: deadline_ms - self._clock(), steps=steps, log=self._log, trace_id=trace_id)
+            runs.append(run)
+            return self._work(order, run, deadline_ms, public_url)
+
+        answer = self._pieces.perform(
+            order.key, order.fingerprint, work, until_ms=until_ms, needs_ms=order.executor.expected_ms
+        )
+        if not answer.ok:
+            failure = loads(answer.body)
+            raise StoredFailure(failure["code"], failure["message"])
+        return Executed(answer.body, answer.ok, _facts(order, answer, runs), _counts(answer))
+
+    def _read(self, body: dict[str, Json], caller: str) -> Order:
+        request = parse(ExecuteRequest, body)
+        contract = parse(Contract, request.task_contract, under="task_contract")
+        executor = self._bundle.serving(request.task_type)
+        if request.profile not in self._bundle.profiles:
+            raise Unprocessable("profile: not one of those in /capabilities")
+        schema = compile_schema(contract.output_schema)
+        return Order(request, contract, schema, executor, caller, fingerprint_of(body))
+
+    def _work(self, order: Order, run: Run, deadline_ms: int, public_url: str) -> Result:
+        try:
+            outcome = order.executor(_task(order, deadline_ms), run)
+        except Refused as refusal:
+            return _failure("refused", refusal.message)
+        except PieceworkError:
+            raise
+        except Exception as bug:  # an executor's bug: logged with its text, answered without it
+            self._log.warning("executor_failed", executor=order.executor.name, exception=repr(bug))
+            raise Internal("the executor failed; the runtime's log has the reason") from bug
+        output = plain(outcome.output)
+        problem = NOT_JSON if output is NOT_JSON else order.problem(output)
+        if problem is not None:
+            return _failure("no_valid_output", f"no output that fits output_schema: {problem}")
+        return Result(self._response(order, run, outcome, output, public_url))
+
+    def _response(self, order: Order, run: Run, outcome: Outcome, output: Json, public_url: str) -> bytes:
+        artifacts = [*run.collected_artifacts, *outcome.deliverables]
+        refs = [ref for artifact in artifacts if (ref := self._ref(artifact, public_url)) is not None]
+        refs = admit_refs(refs, order.contract.budget.verify_cost_units)
+        room = TOTAL_BYTES - len(canonical(refs))
+        inline = admit([*run.collected_evidence, *outcome.evidence], order.contract.evidence_policy, room)
+        return canonical(
+            {
+                "candidate_output": output,
+                "evidence_inline": [{"mime": item.mime, "content": item.content} for item in inline],
+                "evidence_refs": refs,
+            }
+        )
+
+    def _ref(self, artifact: Artifact, public_url: str) -> dict[str, Json] | None:
+        if len(artifact.data) > ARTIFACT_LIMIT:
+            self._log.warning("artifact_dropped", size_bytes=len(artifact.data), limit=ARTIFACT_LIMIT)
+            return None
+        mime = artifact.mime if MIME_PATTERN.fullmatch(artifact.mime) else UNKNOWN_MIME
+        kept = keep(self._evidence, artifact.data, mime, self._token())
+        return {
+            "uri": public_url + kept.path,
+            "digest": f"sha256:{kept.digest}",
+            "size_bytes": kept.size_bytes,
+            "mime": mime,
+            "created_at": self._clock(),
+            "producer": self._producer,
+        }
+
+
+def plain(output: Json) -> Json:
+    """The output as it will be read back (tuples become lists, huge integers doubles), or `NOT_JSON`."""
+    try:
+        return loads(canonical(output))
+    except (ValueError, BadRequest):
+        return NOT_JSON
+
+
+def _task(order: Order, deadline_ms: int) -> Task:
+    request = order.request
+    prompt = request.inputs.get("prompt") if isinstance(request.inputs, dict) else None
+    raw_stage = request.stage.lower()
+    return Task(
+        door="runtime",
+        caller=order.caller,
+        task_type=request.task_type,
+        prompt=prompt if isinstance(prompt, str) else None,
+        inputs=request.inputs,
+        output_schema=order.contract.output_schema,
+        task_id=request.task_id,
+        execution_id=request.execution_id,
+        attempt_id=request.attempt_id,
+        deadline_ms=deadline_ms,
+        contract=request.task_contract,
+        stage=STAGES.get(raw_stage, "explore"),
+        raw_stage=raw_stage,
+        profile=request.profile,
+        settings=order.executor.settings_of(request.profile),
+        seed=request.seed_bundle,
+        check=order.problem,
+    )
+
+
+def fingerprint_of(body: dict[str, Json]) -> str:
+    """The fingerprint of a request: whatever members nobody asked for, their order and their spacing (3.3)."""
+    return digest(_known(body, KNOWN))
+
+
+def _known(value: Json, known: Mapping[str, Any]) -> Json:
+    """The value without the members that nobody asked for, and without null ones that may as well be absent."""
+    if not known or not isinstance(value, dict):
+        return value
+    return {key: _known(value[key], inner) for key, inner in known.items() if value.get(key) is not None}
+
+
+def _failure(code: str, message: str) -> Result:
+    return Result(canonical({"code": code, "message": message}), ok=False)
+
+
+def _facts(order: Order, answer: Answer, runs: list[Run]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"executor": order.executor.name, "caller": order.caller, "stage": order.request.stage[:32]}
+    facts |= {"replayed": answer.replayed, "waited": answer.waited, "took_over": answer.took_over}
+    for run in runs:
+        facts |= run.facts
+    return facts
+
+
+def _counts(answer: Answer) -> dict[str, int]:
+    counts = {"Replays": answer.replayed, "Waits": answer.waited, "TakeOvers": answer.took_over}
+    return {name: 1 for name, happened in counts.items() if happened}

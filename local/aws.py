@@ -1,0 +1,135 @@
+"""The embedded AWS (ministack, in an environment of its own) and the tables and buckets that template.yaml declares."""
+
+import contextlib
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, Final
+
+import boto3
+from botocore.config import Config
+
+from local.gateway.variables import ROOT
+from local.template import REGION, Template
+from local.tether import tethered
+
+PROGRAM: Final = ROOT / ".venv-ministack" / "bin" / "ministack"
+START_SECONDS: Final = 30
+STOP_SECONDS: Final = 5
+POLL_SECONDS: Final = 0.1
+CREDENTIALS: Final[Mapping[str, str]] = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+TABLE_PROPERTIES: Final = (
+    "AttributeDefinitions",
+    "BillingMode",
+    "GlobalSecondaryIndexes",
+    "KeySchema",
+    "LocalSecondaryIndexes",
+)
+
+
+class NotStarted(Exception):
+    """A local process did not come up."""
+
+
+@contextlib.contextmanager
+def embedded_aws(port: int, log: IO[Any] | int = subprocess.DEVNULL) -> Iterator[str]:
+    """Run the embedded AWS on a loopback port, its data in memory; gives its endpoint URL.
+
+    Raises:
+        NotStarted: it is not installed, or does not answer.
+    """
+    if not PROGRAM.exists():
+        raise NotStarted(f"{PROGRAM.relative_to(ROOT)} is missing: `make run` sets it up")
+    variables = {
+        **os.environ,
+        **CREDENTIALS,
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "LOG_LEVEL": "WARNING",
+    }
+    process = subprocess.Popen(
+        tethered("exec", str(PROGRAM)), env=variables, stdout=log, stderr=log, start_new_session=True
+    )
+    endpoint = f"http://127.0.0.1:{port}"
+    try:
+        wait_until_answers(f"{endpoint}/_ministack/health", process)
+        yield endpoint
+    finally:
+        stop(process)
+
+
+def wait_until_answers(url: str, process: subprocess.Popen[Any]) -> None:
+    """Wait until a GET is answered, by anything but a server error.
+
+    Raises:
+        NotStarted: the process ended, or time is up.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        if _status(url) < 500:
+            return
+        time.sleep(POLL_SECONDS)
+    raise NotStarted(f"{url} does not answer")
+
+
+def _status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=START_SECONDS) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return 599
+
+
+def stop(process: subprocess.Popen[Any]) -> None:
+    """Ask a process to end, then make it."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def client(service: str, endpoint: str | None, env: Mapping[str, str] = os.environ) -> Any:
+    """A boto3 client for an endpoint; an emulator gets the keys test/test unless the environment has others."""
+    keys = {**CREDENTIALS, **env} if endpoint else env
+    return boto3.client(
+        service,
+        endpoint_url=endpoint,
+        region_name=env.get("AWS_REGION", REGION),
+        aws_access_key_id=keys.get("AWS_ACCESS_KEY_ID"),
+        aws_secret_access_key=keys.get("AWS_SECRET_ACCESS_KEY"),
+        config=Config(signature_version="s3v4", s3={"addressing_style": "path"}) if service == "s3" else None,
+    )
+
+
+def provision(template: Template, endpoint: str | None) -> None:
+    """Make every table and bucket of the template that is not there yet."""
+    dynamodb = client("dynamodb", endpoint)
+    present = set(dynamodb.list_tables()["TableNames"])
+    for logical, properties in template.of_type("AWS::DynamoDB::Table").items():
+        name = template.physical_name(logical)
+        if name not in present:
+            create_table(dynamodb, name, properties)
+    s3 = client("s3", endpoint)
+    owned = {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}
+    for logical in template.of_type("AWS::S3::Bucket"):
+        name = template.physical_name(logical)
+        if name not in owned:
+            s3.create_bucket(Bucket=name)
+
+
+def create_table(dynamodb: Any, name: str, properties: Mapping[str, Any]) -> None:
+    """Make one table from its CloudFormation properties."""
+    wanted = {key: properties[key] for key in TABLE_PROPERTIES if key in properties}
+    dynamodb.create_table(TableName=name, **wanted)
+    dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
+    if "TimeToLiveSpecification" in properties:
+        ttl = properties["TimeToLiveSpecification"]
+        dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=ttl)

@@ -1,0 +1,100 @@
+"""Measure everything, print a table and write build/bench.json: `python -m local.bench [cold warm calls load]`."""
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from local.aws import embedded_aws, provision
+from local.bench import cold, load
+from local.bench.contenders import environment
+from local.bench.report import table, with_ratios
+from local.bench.scratch import Scratch, prepare
+from local.gateway.variables import ROOT
+from local.template import Template
+
+PARTS: Final = ("cold", "warm", "calls", "load")
+NOBODY: Final = "http://127.0.0.1:9"  # an endpoint that nothing may ask
+
+
+def main() -> None:
+    """Run the parts that were asked for."""
+    arguments = _arguments()
+    scratch = prepare(arguments.scratch)
+    figures: dict[str, float] = {"rounds": arguments.rounds}
+    if "cold" in arguments.parts:
+        figures |= cold_figures(scratch, arguments.rounds)
+    if "warm" in arguments.parts:
+        figures |= warm_figures(scratch, arguments.rounds, arguments.calls)
+    if {"calls", "load"} & set(arguments.parts):
+        figures |= aws_figures(scratch, arguments.parts, arguments.seconds)
+    figures = with_ratios(figures)
+    print(table(figures))
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+
+
+def cold_figures(scratch: Scratch, rounds: int) -> dict[str, float]:
+    """Median milliseconds until a handler asked for work, and from there until it had answered once."""
+    found = cold.measure(scratch, rounds)
+    figures = {f"cold_{name}_ms": round(median(one.init for one in starts), 1) for name, starts in found.items()}
+    firsts = {f"first_{name}_ms": round(median(one.first for one in starts), 1) for name, starts in found.items()}
+    return figures | firsts
+
+
+def warm_figures(scratch: Scratch, rounds: int, calls: int) -> dict[str, float]:
+    """Median microseconds per call."""
+    found = measured_apart(scratch, "warm", {"IN_MEMORY": "1"}, str(rounds), str(calls))
+    return {f"warm_{name}_us": round(median(times), 1) for name, times in found.items()}
+
+
+def aws_figures(scratch: Scratch, parts: list[str], seconds: float) -> dict[str, float]:
+    """Counted requests, and the gateway's rate, over the embedded AWS."""
+    figures: dict[str, float] = {}
+    with embedded_aws(_free_port()) as endpoint:
+        provision(Template.load(ROOT / "template.yaml"), endpoint)
+        if "calls" in parts:
+            figures |= measured_apart(scratch, "counting", {"AWS_ENDPOINT_URL": endpoint})
+        if "load" in parts:
+            figures |= {name: round(value, 1) for name, value in load.measure(endpoint, seconds).items()}
+    return figures
+
+
+def measured_apart(scratch: Scratch, module: str, variables: dict[str, str], *arguments: str) -> Any:
+    """What a module of ours measured in a process of its own, where all contenders can be imported."""
+    path = os.pathsep.join((scratch.path_of("functions"), str(scratch.folder / "baselines"), str(ROOT)))
+    path = os.pathsep.join((path, *(entry for entry in sys.path if entry.endswith("site-packages"))))
+    env = environment(scratch, "functions", NOBODY) | variables | {"PYTHONPATH": path}
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "figures.json"
+        command = (sys.executable, "-S", "-m", f"local.bench.{module}", str(out), *arguments)
+        subprocess.run(command, check=True, cwd=folder, env=env, stdout=subprocess.DEVNULL)
+        return json.loads(out.read_text("utf-8"))
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="local.bench", description=__doc__)
+    parser.add_argument(
+        "parts", nargs="*", default=PARTS, metavar="PART", help="cold, warm, calls, load; all by default"
+    )
+    parser.add_argument("--rounds", type=int, default=15, help="medians are taken over so many rounds")
+    parser.add_argument("--calls", type=int, default=200, help="warm calls per round")
+    parser.add_argument("--seconds", type=float, default=5, help="length of each load")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
+    parser.add_argument("--scratch", type=Path, default=ROOT / "build" / "bench")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

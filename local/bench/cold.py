@@ -1,0 +1,75 @@
+"""Cold starts: from starting a handler's process to its first call for work (INIT), and its first answer.
+
+The processes are awslambdaric's, as on Lambda; handlers alternate round by round, so that a busy moment hits them all.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from local.bench.contenders import COLD, Contender, environment, event, fresh
+from local.bench.scratch import Scratch
+from local.bench.stubs import RuntimeApi, serving, yes_to_all
+
+WAIT_SECONDS: Final = 60
+
+
+class BenchFailed(Exception):
+    """A contender did not do its job, so its times mean nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One cold start in milliseconds: until it asked for work, and from there until it had answered."""
+
+    init: float
+    first: float
+
+
+def measure(scratch: Scratch, rounds: int) -> Mapping[str, list[Start]]:
+    """Every contender's cold starts, after one round that only warms the disk's cache."""
+    found: dict[str, list[Start]] = defaultdict(list)
+    with serving(yes_to_all()) as aws:
+        for contender in COLD:
+            start(scratch, contender, f"http://{aws.address}")
+        for _ in range(rounds):
+            for contender in COLD:
+                found[contender.name].append(start(scratch, contender, f"http://{aws.address}"))
+    return found
+
+
+def start(scratch: Scratch, contender: Contender, endpoint: str) -> Start:
+    """Start a process, give it one event, end it.
+
+    Raises:
+        BenchFailed: it did not answer 200.
+    """
+    payload = json.dumps(fresh(event(contender.request)))
+    if contender.request == "capabilities":
+        payload = json.dumps(event(contender.request))
+    api = RuntimeApi(payload.encode("utf-8"))
+    with serving(api):
+        variables = environment(scratch, contender.code, endpoint) | {"AWS_LAMBDA_RUNTIME_API": api.address}
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            (sys.executable, "-S", "-m", "awslambdaric", contender.handler),
+            env=variables | {"_HANDLER": contender.handler},
+            cwd=scratch.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            asked, _ = api.marks.get(timeout=WAIT_SECONDS)
+            answered, answer = api.marks.get(timeout=WAIT_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+    if json.loads(answer).get("statusCode") != 200:
+        raise BenchFailed(f"{contender.name} answered {answer[:500]!r}")
+    return Start((asked - began) * 1000, (answered - asked) * 1000)

@@ -1,0 +1,75 @@
+"""Who is measured: the handlers, the environment they all see, and the requests they get."""
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from local.bench.scratch import Scratch
+from local.gateway.variables import ROOT
+from local.template import REGION
+
+EXAMPLE_IDS: Final = (
+    "task-2f0c5a1e-0a64-4b1e-9a0b-6f4f1c0f7a33",
+    "exec-p-6b0d7e0e-9a51-4c1c-8f0e-3a6f3a0e9d11",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A handler, the scratch folder its code lies in, and the request it gets."""
+
+    name: str
+    handler: str
+    code: str
+    request: str = "execute"
+
+
+COLD: Final = (
+    Contender("bare", "bare.handler", "probes"),
+    Contender("boto3", "dynamodb_client.handler", "probes"),
+    Contender("execute", "execute.app.handler", "functions"),
+    Contender("verify", "verify.app.handler", "functions", "verify"),
+    Contender("capabilities", "capabilities.app.handler", "functions", "capabilities"),
+    Contender("idiomatic", "idiomatic_powertools.handler", "baselines"),
+    Contender("fastapi", "fastapi_mangum.handler", "baselines"),
+)
+
+
+def environment(scratch: Scratch, code: str, endpoint: str) -> dict[str, str]:
+    """The variables of a contender's process: the same for all but the path of their code."""
+    own = {"PIECEWORK_TABLE": "piecework-results", "PIECEWORK_BUCKET": "piecework-local"}
+    aws = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_ENDPOINT_URL": endpoint}
+    function = {"AWS_LAMBDA_FUNCTION_NAME": "bench", "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST", "TZ": ":UTC"}
+    return {
+        **{name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
+        **own,
+        **aws,
+        **function,
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
+        "POWERTOOLS_SERVICE_NAME": "bench",
+        "POWERTOOLS_METRICS_NAMESPACE": "Piecework",
+        "PIECEWORK_RUNTIME_PUBLIC_URL": "https://runtime.example.com",
+        "PIECEWORK_FETCH_EVIDENCE": "off",
+        "PYTHONPATH": scratch.path_of(code),
+        "BUCKET": "piecework-local",
+    }
+
+
+def event(request: str) -> dict[str, Any]:
+    """The API Gateway event of a kernel's request."""
+    name = "capabilities" if request == "capabilities" else "kernel"
+    found: dict[str, Any] = json.loads((ROOT / "events" / request / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def fresh(example: Mapping[str, Any]) -> dict[str, Any]:
+    """The same event for a piece that nobody has asked for yet."""
+    body = str(example["body"])
+    for known in EXAMPLE_IDS:
+        body = body.replace(known, f"{known.partition('-')[0]}-{uuid.uuid4()}")
+    return {**example, "body": body}

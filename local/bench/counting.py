@@ -1,0 +1,90 @@
+"""How many AWS requests a piece costs, counted as they are sent: `python -m local.bench.counting OUT`.
+
+The handlers run in this process against the endpoint in AWS_ENDPOINT_URL. botocore announces every request it sends,
+retries included; for /verify, which must not even have botocore, new connections of any kind are counted as well.
+"""
+
+import importlib
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from local.bench.contenders import event, fresh
+from local.bench.fakes import Context
+
+
+class Sent:
+    """Requests by service, since the last look."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        boto3.setup_default_session()
+        boto3.DEFAULT_SESSION.events.register("before-send", self._count)
+        sys.addaudithook(self._connected)
+
+    def _count(self, event_name: str, **_: Any) -> None:
+        self._counts[event_name.split(".")[1]] += 1
+
+    def _connected(self, name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "socket.connect":
+            self._counts["connections"] += 1
+
+    def take(self) -> Counter[str]:
+        """The counts, which start from nothing again."""
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+
+def measure() -> dict[str, int]:
+    """Requests of a fresh piece, of its replay, and of a verification; and how large the kept item is."""
+    sent, context = Sent(), Context()
+    execute, verify = (importlib.import_module(f"{name}.app").handler for name in ("execute", "verify"))
+    request = fresh(event("execute"))
+    succeed(execute(fresh(event("execute")), context))  # makes the clients and their connections
+    sent.take()
+    answer = succeed(execute(request, context))
+    first = sent.take()
+    replayed = succeed(execute(request, context))
+    replay = sent.take()
+    succeed(verify(event("verify"), context))
+    verified = sent.take()
+    if replayed["body"] != answer["body"]:
+        raise SystemExit("a replay gave other bytes")
+    return {
+        "execute_fresh_dynamodb_calls": first["dynamodb"],
+        "execute_fresh_s3_calls": first["s3"],
+        "execute_fresh_artifacts": len(json.loads(answer["body"])["evidence_refs"]),
+        "execute_replay_dynamodb_calls": replay["dynamodb"],
+        "execute_replay_s3_calls": replay["s3"],
+        "verify_aws_calls": verified.total(),
+        "execute_response_bytes": len(answer["body"].encode("utf-8")),
+        "execute_item_bytes": largest_item(),
+    }
+
+
+def succeed(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer, if it is one."""
+    if answer["statusCode"] != 200:
+        raise SystemExit(f"answered {answer['statusCode']}: {answer['body'][:500]}")
+    return answer
+
+
+def largest_item() -> int:
+    """Bytes of the largest kept piece, as DynamoDB counts them: names and values."""
+    items = boto3.client("dynamodb").scan(TableName=os.environ["PIECEWORK_TABLE"])["Items"]
+    return max(sum(len(name) + size(value) for name, value in item.items()) for item in items)
+
+
+def size(value: Any) -> int:
+    """Bytes of one attribute's value; numbers take a byte per two digits and one more."""
+    ((kind, content),) = value.items()
+    return len(content) // 2 + 1 if kind == "N" else len(content)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(json.dumps(measure()), "utf-8")

@@ -1,0 +1,90 @@
+"""How many requests a second the local gateway answers: fresh pieces through real processes and the embedded AWS."""
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from local.aws import CREDENTIALS, stop, wait_until_answers
+from local.bench.contenders import event, fresh
+from local.gateway.variables import ROOT
+from local.template import REGION
+from local.tether import tethered
+
+CLIENTS: Final = 4
+TIMEOUT_SECONDS: Final = 60
+HEADERS: Final = {"Content-Type": "application/json"}
+
+
+def measure(endpoint: str, seconds: float) -> dict[str, float]:
+    """Answers per second to `/execute` and to `/capabilities`."""
+    with gateway(endpoint) as port:
+        return {
+            "gateway_requests_per_second": rate(port, "/execute", seconds),
+            "gateway_capabilities_per_second": rate(port, "/capabilities", seconds),
+        }
+
+
+@contextlib.contextmanager
+def gateway(endpoint: str) -> Iterator[int]:
+    """The runtime door on a free port; gives the port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PIECEWORK_"))}
+    aws = {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+    command = tethered("exec", sys.executable, "-m", "local.gateway", "--port", str(port))
+    process = subprocess.Popen(
+        command, env={**kept, **aws}, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until_answers(f"http://127.0.0.1:{port}/health", process)
+        yield port
+    finally:
+        stop(process)
+
+
+def rate(port: int, path: str, seconds: float) -> float:
+    """Answers per second over a few clients that each wait for their answer; their first requests only warm up."""
+    ready = threading.Barrier(CLIENTS)
+    answered: list[float] = []
+
+    def client() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+        ask(connection, path)
+        ready.wait()
+        began, count = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            ask(connection, path)
+            count += 1
+        answered.append(count / (time.perf_counter() - began))
+        connection.close()
+
+    threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if len(answered) < CLIENTS:
+        raise RuntimeError(f"{path} did not answer every client")
+    return sum(answered)
+
+
+def ask(connection: http.client.HTTPConnection, path: str) -> None:
+    """Send one request and read its answer.
+
+    Raises:
+        RuntimeError: it was no success.
+    """
+    body = fresh(event("execute"))["body"] if path == "/execute" else None
+    connection.request("POST" if body else "GET", path, body, HEADERS)
+    response = connection.getresponse()
+    text = response.read()
+    if response.status != 200:
+        raise RuntimeError(f"{path} answered {response.status}: {json.dumps(text.decode('utf-8', 'replace')[:500])}")

@@ -1,0 +1,46 @@
+"""Ratios between contenders, what they should be at most, and the table that is printed."""
+
+from collections.abc import Mapping
+from typing import Final
+
+# ratio: (ours, the other's, at most)
+RATIOS: Final[Mapping[str, tuple[str, str, float]]] = {
+    "execute_cold_vs_boto3": ("cold_execute_ms", "cold_boto3_ms", 1.4),
+    "execute_cold_vs_idiomatic": ("cold_execute_ms", "cold_idiomatic_ms", 0.72),
+    "capabilities_cold_vs_bare": ("cold_capabilities_ms", "cold_bare_ms", 2.2),
+    "verify_cold_vs_idiomatic": ("cold_verify_ms", "cold_idiomatic_ms", 0.42),
+    "execute_warm_vs_powertools": ("warm_execute_piecework_us", "warm_execute_powertools_us", 0.7),
+    "verify_warm_vs_powertools": ("warm_verify_piecework_us", "warm_verify_powertools_us", 1.0),
+    "execute_warm_vs_fastapi": ("warm_execute_piecework_us", "warm_execute_fastapi_us", 0.7),
+    "verify_warm_vs_fastapi": ("warm_verify_piecework_us", "warm_verify_fastapi_us", 1.0),
+}
+AT_MOST: Final[Mapping[str, float]] = {
+    **{name: limit for name, (_, _, limit) in RATIOS.items()},
+    "execute_fresh_dynamodb_calls": 2,
+    "execute_replay_dynamodb_calls": 1,
+    "execute_replay_s3_calls": 0,
+    "verify_aws_calls": 0,
+}
+
+
+def with_ratios(figures: Mapping[str, float]) -> dict[str, float]:
+    """The figures and every ratio that can be made of them."""
+    made = {
+        name: round(figures[ours] / figures[other], 3)
+        for name, (ours, other, _) in RATIOS.items()
+        if ours in figures and other in figures
+    }
+    return {**made, **figures}
+
+
+def table(figures: Mapping[str, float]) -> str:
+    """One line per figure: its name, its value, and the most it should be."""
+    width = max(map(len, figures))
+    return "\n".join(_line(name, value, width) for name, value in figures.items())
+
+
+def _line(name: str, value: float, width: int) -> str:
+    limit = AT_MOST.get(name)
+    if limit is None:
+        return f"{name:<{width}}  {value:>10}"
+    return f"{name:<{width}}  {value:>10}  at most {limit:<5} {'ok' if value <= limit else 'OVER'}"

@@ -1,0 +1,118 @@
+"""The folders that benchmarks run from: every contender's code and dependencies, with byte code in one and the same state.
+
+A function's layer ships unchecked-hash byte code, so everything here gets it: our packages, the functions, the
+baselines and the libraries under all of them. Nothing is imported from the virtual environment itself.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from local.gateway.variables import ROOT
+
+LIBRARIES: Final = (
+    "awslambdaric",
+    "aws-lambda-powertools",
+    "boto3",
+    "pydantic",
+    "jsonschema",
+    "jsonschema-rs",
+    "fastapi",
+    "mangum",
+)
+OWN: Final = (ROOT / "layers" / "piecework" / "piecework", ROOT / "layers" / "executors")
+REQUIREMENT_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+STAMP: Final = "libraries.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Where the copies lie."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        """Libraries and layers, as `/opt/python` holds them."""
+        return self.folder / "python"
+
+    def path_of(self, code: str) -> str:
+        """The PYTHONPATH of a contender whose own code lies in the folder `code`."""
+        return os.pathsep.join((str(self.folder / code), str(self.python)))
+
+
+def prepare(folder: Path) -> Scratch:
+    """Copy and compile everything; libraries that are there in the same versions stay."""
+    scratch = Scratch(folder)
+    distributions = closure(LIBRARIES)
+    stamp = "\n".join((sys.version, *sorted(f"{name}=={found.version}" for name, found in distributions.items())))
+    stamp_file = folder / STAMP
+    if not stamp_file.is_file() or stamp_file.read_text() != stamp:
+        shutil.rmtree(folder, ignore_errors=True)
+        for source, relative in library_files(distributions.values()):
+            link(source, scratch.python / relative)
+        compile_all(scratch.python)
+        stamp_file.write_text(stamp)
+    copy_own(scratch)
+    return scratch
+
+
+def closure(names: Iterable[str]) -> Mapping[str, metadata.Distribution]:
+    """The installed distributions behind these names and all they require."""
+    found: dict[str, metadata.Distribution] = {}
+    waiting = list(names)
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name in found:
+            continue
+        try:
+            found[name] = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue  # a requirement of another platform or Python
+        needed = (line for line in found[name].requires or () if "extra ==" not in line)
+        waiting.extend(match.group() for line in needed if (match := REQUIREMENT_NAME.match(line)))
+    return found
+
+
+def library_files(distributions: Iterable[metadata.Distribution]) -> Iterator[tuple[Path, Path]]:
+    """Every file of the distributions, with its path inside the folder they are installed to."""
+    for distribution in distributions:
+        for file in distribution.files or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                yield Path(str(distribution.locate_file(file))), Path(*file.parts)
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name; where that is impossible, copy it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def copy_own(scratch: Scratch) -> None:
+    """Our packages, the functions, the baselines and the probes as they are now, and the manifest of executors."""
+    here = Path(__file__).parent
+    copies = {scratch.python / source.name: source for source in OWN}
+    copies |= {scratch.folder / "functions": ROOT / "functions"}
+    copies |= {scratch.folder / name: here / name for name in ("baselines", "probes")}
+    for target, source in copies.items():
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    manifest = (sys.executable, "-m", "piecework.manifest", str(scratch.python / "executors" / "manifest.json"))
+    subprocess.run(manifest, check=True, env={**os.environ, "PYTHONPATH": str(scratch.python)})
+    compile_all(*copies)
+
+
+def compile_all(*folders: Path) -> None:
+    """Write unchecked-hash byte code, as the layers' build does."""
+    command = (sys.executable, "-m", "compileall", "-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash")
+    subprocess.run((*command, *map(str, folders)), check=False, stdout=subprocess.DEVNULL)

@@ -1,0 +1,120 @@
+"""Two loopback servers for cold starts: a Lambda Runtime API, and an AWS that says yes to everything.
+
+Each answer leaves in one write with TCP_NODELAY; otherwise every call shows the peer's delayed acknowledgement.
+"""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+
+STOP_POLL_SECONDS: Final = 0.2
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Keeps connections open and answers in one write."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # what is written leaves when the answer is complete
+
+    def reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response_only(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def content(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def handle_expect_100(self) -> bool:
+        going_on = super().handle_expect_100()
+        self.wfile.flush()
+        return going_on
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class _Aws(Handler):
+    def do_POST(self) -> None:
+        self.content()
+        self.reply(200, b"{}", {"Content-Type": "application/x-amz-json-1.0"})
+
+    def do_PUT(self) -> None:
+        self.content()
+        self.reply(200, b"", {"ETag": '"0"'})
+
+
+class Server(ThreadingHTTPServer):
+    """A loopback server on a free port whose connections may be cut off by the process at the other end."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, handler: type[Handler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        pass  # a process under measurement is killed with its connection open
+
+
+class RuntimeApi(Server):
+    """Hands `payload` to whoever asks for work first, and notes when it was asked and answered."""
+
+    def __init__(self, payload: bytes) -> None:
+        super().__init__(_Runtime)
+        self.payload = payload
+        self.marks: queue.Queue[tuple[float, bytes]] = queue.Queue()
+        self.has_work = True
+
+
+class _Runtime(Handler):
+    server: RuntimeApi
+
+    def do_GET(self) -> None:
+        self.server.marks.put((time.perf_counter(), b""))
+        if not self.server.has_work:
+            self.close_connection = True
+            return
+        self.server.has_work = False
+        deadline_ms = int((time.time() + 30) * 1000)
+        headers = {
+            "Content-Type": "application/json",
+            "Lambda-Runtime-Aws-Request-Id": "8476a536-e9f4-11e8-9739-2dfe598c3fcd",
+            "Lambda-Runtime-Deadline-Ms": str(deadline_ms),
+            "Lambda-Runtime-Invoked-Function-Arn": "arn:aws:lambda:us-east-1:000000000000:function:bench",
+        }
+        self.reply(200, self.server.payload, headers)
+
+    def do_POST(self) -> None:
+        answer = self.content()
+        self.server.marks.put((time.perf_counter(), answer))
+        self.reply(202, b'{"status":"OK"}', {"Content-Type": "application/json"})
+
+
+@contextlib.contextmanager
+def serving(server: Server) -> Iterator[Server]:
+    """Serve in a thread of its own."""
+    thread = threading.Thread(target=server.serve_forever, args=(STOP_POLL_SECONDS,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def yes_to_all() -> Server:
+    """An AWS where every conditional put succeeds."""
+    return Server(_Aws)

@@ -1,0 +1,92 @@
+"""Warm cost per call without AWS, in a process of its own: `python -m local.bench.warm OUT ROUNDS CALLS`.
+
+All contenders live in this one process and take turns; what they log goes to the process's standard output, which the
+caller throws away. Each call is a fresh piece, so nothing is answered from memory.
+"""
+
+import gc
+import importlib
+import json
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from local.bench.contenders import event, fresh
+from local.bench.fakes import Context, MemoryPersistence, MemoryTable, NoBucket
+
+Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+CONTEXT = Context()
+
+
+def handlers() -> Mapping[tuple[str, str], Handler]:
+    """The handlers by contender and request, with fakes in the place of AWS."""
+    baseline = importlib.import_module("idiomatic_powertools")
+    baseline.use_store(MemoryPersistence())
+    fastapi = importlib.import_module("fastapi_mangum")
+    return {
+        ("piecework", "execute"): own_execute(),
+        ("powertools", "execute"): baseline.EXECUTE,
+        ("fastapi", "execute"): fastapi.EXECUTE,
+        ("piecework", "verify"): importlib.import_module("verify.app").handler,
+        ("powertools", "verify"): baseline.VERIFY,
+        ("fastapi", "verify"): fastapi.VERIFY,
+    }
+
+
+def own_execute() -> Handler:
+    """Our handler, wired to fakes."""
+    from piecework.manifest import Bundle, load
+    from piecework.pieces import Pieces, now_in_ms
+    from piecework.wattswarm.execute import Execute
+    from piecework.wiring import ExecuteWiring
+
+    app = importlib.import_module("execute.app")
+    table, bucket, telemetry = MemoryTable(), NoBucket(), app.wiring.telemetry
+    execute = Execute(
+        bundle=Bundle(load(), "echo"),
+        pieces=Pieces(table, bucket),
+        steps=table,
+        evidence=bucket,
+        producer="piecework/echo-1",
+        clock=now_in_ms,
+        expires_at=lambda: now_in_ms() // 1000 + 86_400,
+        log=telemetry,
+    )
+    app.wiring = ExecuteWiring(execute, app.wiring.public_url, now_in_ms, telemetry)
+    handler: Handler = app.handler
+    return handler
+
+
+def time_calls(handler: Handler, events: list[dict[str, Any]]) -> float:
+    """Microseconds per call."""
+    gc.collect()
+    began = time.perf_counter()
+    for one in events:
+        handler(one, CONTEXT)
+    return (time.perf_counter() - began) * 1e6 / len(events)
+
+
+def measure(rounds: int, calls: int) -> dict[str, list[float]]:
+    """Microseconds per call of every contender and request, by round."""
+    examples = {request: event(request) for request in ("execute", "verify")}
+    found: dict[str, list[float]] = defaultdict(list)
+    contenders = handlers()
+    for (contender, request), handler in contenders.items():
+        answer = handler(fresh(examples[request]), CONTEXT)
+        if answer["statusCode"] != 200:
+            raise SystemExit(f"{contender} {request} answered {answer['statusCode']}: {answer['body'][:500]}")
+        time_calls(handler, [fresh(examples[request]) for _ in range(calls)])
+    for _ in range(rounds):
+        for (contender, request), handler in contenders.items():
+            events = [fresh(examples[request]) for _ in range(calls)]
+            found[f"{request}_{contender}"].append(time_calls(handler, events))
+    return found
+
+
+if __name__ == "__main__":
+    os.environ["IN_MEMORY"] = "1"  # the baselines keep away from AWS
+    Path(sys.argv[1]).write_text(json.dumps(measure(int(sys.argv[2]), int(sys.argv[3]))), "utf-8")

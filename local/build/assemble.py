@@ -1,0 +1,115 @@
+"""Makes the folder of a layer or a function: sources, locked wheels, manifest, byte code."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from local.build.target import BuildError, Target
+from local.build.tools import ROOT, find_python, find_uv
+
+LAYERS: Final = ROOT / "layers"
+FUNCTIONS: Final = ROOT / "functions"
+SOURCES_ONLY: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "requirements.*")
+UNNEEDED: Final = ("bin", ".lock")  # console scripts and uv's own lock: nothing on Lambda reads them
+
+
+def build_piecework_layer(out: Path, target: Target) -> None:
+    """Our layer: the package and what it imports, under `python/`."""
+    library = _fresh(out) / "python"
+    install(LAYERS / "piecework" / "requirements.txt", library, target)
+    shutil.copytree(LAYERS / "piecework" / "piecework", library / "piecework", ignore=SOURCES_ONLY)
+    compile_bytecode(library, target)
+
+
+def build_executors_layer(out: Path, target: Target) -> None:
+    """Your layer: the executors, what they import beyond our layer, and their manifest."""
+    library = _fresh(out) / "python"
+    with tempfile.TemporaryDirectory() as scratch:
+        own = Path(scratch) / "requirements.txt"
+        own.write_text("".join(_beyond_piecework()), "utf-8")
+        install(own, library, target)
+    shutil.copytree(LAYERS / "executors", library / "executors", ignore=SOURCES_ONLY)
+    write_manifest(library / "executors" / "manifest.json")
+    compile_bytecode(library, target)
+
+
+def build_function(name: str, out: Path, target: Target) -> None:
+    """A function's own folder and nothing else.
+
+    Raises:
+        BuildError: there is no such folder.
+    """
+    source = FUNCTIONS / name
+    if not (source / "app.py").is_file():
+        raise BuildError(f"functions/{name}/app.py does not exist")
+    shutil.copytree(source, _fresh(out) / name, ignore=SOURCES_ONLY)
+    compile_bytecode(out, target)
+
+
+def install(requirements: Path, library: Path, target: Target) -> None:
+    """Unpack exactly the locked wheels; nothing is built from source, so this works for another processor."""
+    library.mkdir(parents=True, exist_ok=True)
+    if not locked_packages(requirements.read_text("utf-8")):
+        return
+    made_for = ["--python", sys.executable, "--python-version", target.python, "--python-platform", target.platform]
+    exactly = [
+        "--only-binary",
+        ":all:",
+        "--require-hashes",
+        "--no-deps",
+        "--link-mode",
+        "copy",
+        "--no-config",
+        "--quiet",
+    ]
+    _run([find_uv(), "pip", "install", "--target", str(library), *made_for, *exactly, "-r", str(requirements)])
+    for name in UNNEEDED:
+        leftover = library / name
+        if leftover.is_dir():
+            shutil.rmtree(leftover)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def write_manifest(out: Path) -> None:
+    """Import every executor once and write down what it registers."""
+    path = os.pathsep.join([str(LAYERS / "piecework"), str(LAYERS)])
+    python = os.environ.get("PIECEWORK_PYTHON") or sys.executable
+    _run([python, "-m", "piecework.manifest", str(out)], {"PYTHONPATH": path})
+
+
+def compile_bytecode(folder: Path, target: Target) -> None:
+    """Byte code that is used without a look at the source: /opt is read-only, and zip files change time stamps."""
+    options = ["-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", "/"]
+    _run([find_python(target.python), "-m", "compileall", *options, str(folder)])
+
+
+def locked_packages(text: str) -> dict[str, str]:
+    """The blocks of a hashed requirements file by package name."""
+    blocks = re.split(r"(?m)^(?=[A-Za-z0-9])", text)
+    return {found[0]: block for block in blocks if (found := re.match(r"[A-Za-z0-9._-]+(?===)", block))}
+
+
+def _beyond_piecework() -> list[str]:
+    ours = locked_packages((LAYERS / "piecework" / "requirements.txt").read_text("utf-8"))
+    theirs = locked_packages((LAYERS / "executors" / "requirements.txt").read_text("utf-8"))
+    return [block for name, block in theirs.items() if name not in ours]
+
+
+def _fresh(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _run(command: Sequence[str], variables: dict[str, str] | None = None) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    ended = subprocess.run(command, env=environment | (variables or {}), capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise BuildError(f"{Path(command[0]).name} failed:\n{ended.stdout}{ended.stderr}")

@@ -1,0 +1,69 @@
+"""Serve one API of template.yaml on a loopback port: `python -m local.gateway --api RuntimeApi --port 8787`."""
+
+import argparse
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from local.gateway.app import Gateway
+from local.gateway.routes import api_of
+from local.gateway.variables import ROOT, TOKENS, parameters
+from local.template import Template
+
+GRACE_SECONDS: Final = 2
+KEEP_ALIVE_SECONDS: Final = 75
+BACKLOG: Final = 512
+NO_TOKENS: Final = f"""
+  *** {TOKENS} is not set: EVERYBODY who reaches this port is let in. ***
+  *** Set it to a comma list of name=secret entries to ask for credentials. ***
+"""
+
+
+class _Server(uvicorn.Server):
+    """Says where it listens once it does."""
+
+    def __init__(self, config: uvicorn.Config, notice: str) -> None:
+        super().__init__(config)
+        self._notice = notice
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            print(self._notice, flush=True)
+
+
+def main() -> None:
+    """Read the template, listen, serve until told to stop."""
+    arguments = _arguments()
+    template = Template.load(arguments.template, parameters(os.environ))
+    api = api_of(template, arguments.api)
+    listener = socket.create_server(("127.0.0.1", arguments.port), backlog=BACKLOG)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    if not os.environ.get(TOKENS) and any(route.authorizer for route in api.routes):
+        print(NO_TOKENS, flush=True)
+    config = uvicorn.Config(
+        Gateway(api, url, os.environ).app(),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    asyncio.run(_Server(config, f"{api.name} listens on {url}").serve([listener]))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="local.gateway", description=__doc__)
+    parser.add_argument("--api", default="RuntimeApi", help="logical name of the API in the template")
+    parser.add_argument("--port", type=int, default=8787, help="0 takes a free one")
+    parser.add_argument("--template", type=Path, default=ROOT / "template.yaml")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""One API on one port: match, authorize, invoke, answer, as a REST API with Lambda proxy integrations does."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as AnyRoute
+
+from local.gateway import edge
+from local.gateway.authorizing import authorize
+from local.gateway.environments import FunctionFailed, Pool, Throttled
+from local.gateway.events import Call, MalformedResponse, http_response, proxy_event
+from local.gateway.routes import Api, Route, match
+from local.gateway.runtime_api import Invocation
+from local.gateway.variables import of_function
+
+MAX_BODY_BYTES: Final = 10 * 1024 * 1024  # what a REST API takes
+MAX_PAYLOAD_BYTES: Final = 6 * 1024 * 1024  # what a synchronous Lambda invocation takes
+METHODS: Final = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+
+
+class Gateway:
+    """Serves one API with a pool of environments per function."""
+
+    def __init__(self, api: Api, public_url: str, caller: Mapping[str, str]) -> None:
+        self._api = api
+        guards = {route.authorizer for route in api.routes}
+        self._pools = {
+            name: Pool(function, of_function(function, caller, sees_tokens=name in guards, public_url=public_url))
+            for name, function in api.functions.items()
+        }
+        self._running: set[asyncio.Task[bytes]] = set()
+
+    def app(self) -> Starlette:
+        """The ASGI application."""
+        every = AnyRoute("/{path:path}", self._serve, methods=METHODS, include_in_schema=False)
+        return Starlette(routes=[every], lifespan=self._lifespan)
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        await asyncio.gather(*(pool.open() for pool in self._pools.values()))
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+
+    async def _serve(self, request: Request) -> Response:
+        body = await _read(request)
+        call = _call(request, body or b"")
+        try:
+            if body is None:
+                raise edge.Stopped(edge.TOO_LARGE)
+            status, headers, content = await self._answer(call)
+        except edge.Stopped as stopped:
+            status, headers, content = edge.answer(self._api, stopped.failure, call)
+        response = Response(content, status)
+        for name, value in headers:
+            response.headers.append(name, value)
+        response.headers["x-amzn-RequestId"] = call.request_id
+        response.headers.setdefault("X-Amzn-Trace-Id", call.trace_id)
+        return response
+
+    async def _answer(self, call: Call) -> edge.Reply:
+        route, parameters = match(self._api, call.method, call.path)
+        if route is None:
+            raise edge.Stopped(edge.NO_ROUTE)
+        authorizer = None
+        if route.authorizer:
+            authorizer = await authorize(self._api, route, call, parameters, self._pools[route.authorizer])
+        event = proxy_event(self._api, route, call, parameters, authorizer)
+        payload = await self._invoke(route, call, json.dumps(event, ensure_ascii=False).encode())
+        try:
+            return http_response(payload, self._api, call.header("accept"))
+        except MalformedResponse as error:
+            raise edge.Stopped(edge.FUNCTION_FAILED) from error
+
+    async def _invoke(self, route: Route, call: Call, payload: bytes) -> bytes:
+        """Invoke in a task of its own: neither the edge's time-out nor a client that leaves ends the work."""
+        if len(payload) > MAX_PAYLOAD_BYTES:
+            raise edge.Stopped(edge.PAYLOAD_TOO_LARGE)
+        invocation = Invocation(call.request_id, call.trace_id, payload)
+        task = asyncio.create_task(self._pools[route.function].invoke(invocation))
+        self._running.add(task)
+        task.add_done_callback(self._forget)
+        done, _ = await asyncio.wait({task}, timeout=route.timeout_ms / 1000)
+        if not done:
+            raise edge.Stopped(edge.TIMED_OUT)
+        try:
+            return task.result()
+        except Throttled as error:
+            raise edge.Stopped(edge.THROTTLED) from error
+        except FunctionFailed as error:
+            raise edge.Stopped(edge.FUNCTION_FAILED) from error
+
+    def _forget(self, task: asyncio.Task[bytes]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may be waiting for it any more
+
+
+async def _read(request: Request) -> bytes | None:
+    """The body, or None when it is too large; such a body is read to its end, so that the client sees the answer."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= MAX_BODY_BYTES:
+            parts.append(part)
+    return b"".join(parts) if size <= MAX_BODY_BYTES else None
+
+
+def _call(request: Request, body: bytes) -> Call:
+    raw = request.scope.get("raw_path") or request.scope["path"].encode()
+    trace_id = request.headers.get("x-amzn-trace-id") or f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"
+    return Call(
+        method=request.method,
+        path=raw.decode("latin-1").partition("?")[0],
+        query=request.scope["query_string"].decode("latin-1"),
+        headers=tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw),
+        body=body,
+        client=request.client.host if request.client else "127.0.0.1",
+        request_id=str(uuid.uuid4()),
+        trace_id=trace_id,
+    )

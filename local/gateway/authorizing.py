@@ -1,0 +1,56 @@
+"""Asking a REQUEST authorizer, and reading the policy it answers with."""
+
+import fnmatch
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from local.gateway import edge
+from local.gateway.environments import FunctionFailed, Pool, Throttled
+from local.gateway.events import Call, authorizer_event, method_arn
+from local.gateway.routes import Api, Route
+from local.gateway.runtime_api import Invocation
+
+
+async def authorize(api: Api, route: Route, call: Call, parameters: Mapping[str, str], pool: Pool) -> dict[str, Any]:
+    """The `authorizer` part of the request context.
+
+    Raises:
+        Stopped: the caller is not let in, or the authorizer does not work.
+    """
+    event = authorizer_event(api, route, call, parameters)
+    try:
+        raw = await pool.invoke(Invocation(call.request_id, call.trace_id, json.dumps(event).encode()))
+    except FunctionFailed as error:
+        denied = error.message == "Unauthorized"
+        raise edge.Stopped(edge.UNAUTHORIZED if denied else edge.AUTHORIZER_FAILURE) from error
+    except Throttled as error:
+        raise edge.Stopped(edge.AUTHORIZER_FAILURE) from error
+    try:
+        answer = json.loads(raw)
+        allowed = _allows(answer["policyDocument"]["Statement"], method_arn(api, call))
+        context = {name: _plain(value) for name, value in (answer.get("context") or {}).items()}
+        principal = str(answer["principalId"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise edge.Stopped(edge.AUTHORIZER_MALFORMED) from error
+    if not allowed:
+        raise edge.Stopped(edge.ACCESS_DENIED)
+    return {"principalId": principal, "integrationLatency": 0, **context}
+
+
+def _allows(statements: list[Mapping[str, Any]], arn: str) -> bool:
+    effects = {str(statement["Effect"]) for statement in statements if _covers(statement["Resource"], arn)}
+    return "Allow" in effects and "Deny" not in effects
+
+
+def _covers(resource: str | list[str], arn: str) -> bool:
+    patterns = [resource] if isinstance(resource, str) else resource
+    return any(fnmatch.fnmatchcase(arn, pattern.replace("[", "[[]")) for pattern in patterns)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise TypeError("an authorizer's context holds text, numbers and booleans only")

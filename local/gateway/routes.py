@@ -1,0 +1,172 @@
+"""What template.yaml says about one API: its routes, functions, authorizer, binary types and gateway responses."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from local.template import Template
+
+INTEGRATION_TIMEOUT_MS: Final = 29_000  # what a REST API gives an integration that states nothing
+FUNCTION_TIMEOUT_SECONDS: Final = 3  # Lambda's default
+FUNCTION_MEMORY_MB: Final = 128  # Lambda's default
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Lambda function as declared."""
+
+    name: str
+    handler: str
+    folder: Path
+    timeout_seconds: float
+    memory_mb: int
+    environment: Mapping[str, str]
+    reserved: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A method on a resource, with the function behind it; `authorizer` names a function too."""
+
+    resource: str
+    method: str
+    function: str
+    authorizer: str | None
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayResponse:
+    """How the edge itself answers one kind of failure."""
+
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    template: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One REST API of the template."""
+
+    name: str
+    stage: str
+    routes: tuple[Route, ...]
+    functions: Mapping[str, Function]
+    binary_types: tuple[str, ...]
+    responses: Mapping[str, GatewayResponse]
+
+
+def api_of(template: Template, name: str) -> Api:
+    """The API with this logical name, and the functions it calls.
+
+    Raises:
+        LookupError: the template deploys no such API.
+    """
+    shared = template.globals.get("Api", {})
+    found = template.of_type("AWS::Serverless::Api").get(name)
+    if found is None:
+        raise LookupError(f"the template deploys no API named {name}")
+    properties = {**shared, **found}
+    authorizers = {key: body["FunctionArn"].rsplit(":", 1)[-1] for key, body in _authorizers(properties).items()}
+    default = properties.get("Auth", {}).get("DefaultAuthorizer")
+    declared = template.of_type("AWS::Serverless::Function")
+    routes = tuple(
+        _route(event["Properties"], function, authorizers, default)
+        for function, body in declared.items()
+        for event in body.get("Events", {}).values()
+        if event["Type"] == "Api" and event["Properties"].get("RestApiId") == name
+    )
+    called = {route.function for route in routes} | {route.authorizer for route in routes if route.authorizer}
+    return Api(
+        name=name,
+        stage=str(properties["StageName"]),
+        routes=routes,
+        functions={key: _function(template, key, declared[key]) for key in sorted(called)},
+        binary_types=tuple(kind.replace("~1", "/") for kind in properties.get("BinaryMediaTypes", ())),
+        responses={kind: _response(body) for kind, body in properties.get("GatewayResponses", {}).items()},
+    )
+
+
+def _authorizers(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = properties.get("Auth", {}).get("Authorizers", {})
+    return found
+
+
+def _route(event: Mapping[str, Any], function: str, authorizers: Mapping[str, str], default: str | None) -> Route:
+    chosen = event.get("Auth", {}).get("Authorizer", default)
+    return Route(
+        resource=event["Path"],
+        method=event["Method"].upper(),
+        function=function,
+        authorizer=None if chosen in (None, "NONE") else authorizers[chosen],
+        timeout_ms=int(event.get("TimeoutInMillis", INTEGRATION_TIMEOUT_MS)),
+    )
+
+
+def _function(template: Template, name: str, body: Mapping[str, Any]) -> Function:
+    shared = template.globals.get("Function", {})
+    variables = {
+        **shared.get("Environment", {}).get("Variables", {}),
+        **body.get("Environment", {}).get("Variables", {}),
+    }
+    merged = {**shared, **body}
+    return Function(
+        name=name,
+        handler=merged["Handler"],
+        folder=template.folder / merged["CodeUri"],
+        timeout_seconds=math.ceil(float(merged.get("Timeout", FUNCTION_TIMEOUT_SECONDS))),
+        memory_mb=int(merged.get("MemorySize", FUNCTION_MEMORY_MB)),
+        environment={key: _text(value) for key, value in variables.items()},
+        reserved=merged.get("ReservedConcurrentExecutions"),
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _response(body: Mapping[str, Any]) -> GatewayResponse:
+    headers = body.get("ResponseParameters", {}).get("Headers", {})
+    status = body.get("StatusCode")
+    return GatewayResponse(
+        status=int(status) if status is not None else None,
+        headers={name: value.removeprefix("'").removesuffix("'") for name, value in headers.items()},
+        template=next(iter(body.get("ResponseTemplates", {}).values()), None),
+    )
+
+
+def match(api: Api, method: str, path: str) -> tuple[Route | None, dict[str, str]]:
+    """The route that serves a path: the most specific resource wins, then the method, then ANY.
+
+    Without a resource for the path, or a method on the resource, there is no route.
+    """
+    resources = sorted({route.resource for route in api.routes}, key=_specificity)
+    for resource in resources:
+        parameters = _fit(resource.split("/")[1:], path.split("/")[1:])
+        if parameters is not None:
+            methods = {route.method: route for route in api.routes if route.resource == resource}
+            return methods.get(method) or methods.get("ANY"), parameters
+    return None, {}
+
+
+def _specificity(resource: str) -> list[int]:
+    return [2 if part.endswith("+}") else 1 if part.startswith("{") else 0 for part in resource.split("/")]
+
+
+def _fit(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
+    parameters: dict[str, str] = {}
+    for position, wanted in enumerate(pattern):
+        if wanted.endswith("+}"):
+            rest = "/".join(parts[position:])
+            return {**parameters, wanted[1:-2]: rest} if rest else None
+        if position >= len(parts):
+            return None
+        if wanted.startswith("{"):
+            if not parts[position]:
+                return None
+            parameters[wanted[1:-1]] = parts[position]
+        elif wanted != parts[position]:
+            return None
+    return parameters if len(pattern) == len(parts) else None

@@ -1,0 +1,154 @@
+"""Send every event of events/ through its handler, in a process as Lambda would, and compare the answers.
+
+A fixture is an event, `events/<function>/<name>.json`, with `<name>.expected.json` beside it:
+
+    {"environment": {"PIECEWORK_POLICY_HASH_MODE": "lenient"}, "statusCode": 200, "headers": {…}, "body": {…}}
+
+`headers` names those that must be there; `body` is the decoded JSON body, or text. A function that answers no HTTP
+(the authorizer) has `result` instead, or `error` with the text of what it raises. Members that change from run to run
+are written as local/matching.py says.
+"""
+
+import argparse
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import socket
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from local import aws
+from local.gateway.environments import FunctionFailed, Pool
+from local.gateway.routes import Function, api_of
+from local.gateway.runtime_api import Invocation
+from local.gateway.variables import ROOT, of_function, parameters
+from local.matching import differences
+from local.template import REGION, Template
+
+LOG: Final = ROOT / "build" / "replay.log"
+EXPECTED: Final = ".expected.json"
+TRACE_ID: Final = "Root=1-65f00000-0123456789abcdef01234567"
+PUBLIC_URL: Final = "http://127.0.0.1:8787"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixture:
+    """One event and what must come of it."""
+
+    folder: str
+    name: str
+    event: bytes
+    expected: Mapping[str, Any]
+
+    @property
+    def environment(self) -> tuple[tuple[str, str], ...]:
+        """Settings this fixture needs; fixtures that need the same share a process."""
+        return tuple(sorted(self.expected.get("environment", {}).items()))
+
+
+def fixtures(events: Path) -> Iterator[Fixture]:
+    """Every event that has an expectation, in a stable order."""
+    for expected in sorted(events.glob(f"*/*{EXPECTED}")):
+        name = expected.name.removesuffix(EXPECTED)
+        event = expected.with_name(f"{name}.json").read_bytes()
+        yield Fixture(expected.parent.name, name, event, json.loads(expected.read_text("utf-8")))
+
+
+def main() -> int:
+    """Replay all; returns 1 when an answer differs or there is nothing to replay."""
+    parser = argparse.ArgumentParser(prog="local.replay", description="Replay events/ and compare the answers.")
+    parser.add_argument("--events", type=Path, default=ROOT / "events")
+    wanted = list(fixtures(parser.parse_args().events))
+    template = Template.load(ROOT / "template.yaml", parameters(os.environ))
+    with _endpoint() as endpoint:
+        aws.provision(template, endpoint)
+        caller = {**aws.CREDENTIALS, "AWS_REGION": REGION, **os.environ, "AWS_ENDPOINT_URL": endpoint}
+        LOG.parent.mkdir(exist_ok=True)
+        with LOG.open("wb") as log:
+            failed = asyncio.run(_replay_all(wanted, _functions(template), caller, log))
+    print(
+        f"{len(wanted) - failed} of {len(wanted)} fixtures answered as expected; {LOG.relative_to(ROOT)} has the logs"
+    )
+    return 1 if failed or not wanted else 0
+
+
+@contextlib.contextmanager
+def _endpoint() -> Iterator[str]:
+    if given := os.environ.get("AWS_ENDPOINT_URL"):
+        yield given
+        return
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+    with aws.embedded_aws(port) as endpoint:
+        yield endpoint
+
+
+def _functions(template: Template) -> dict[str, Function]:
+    apis = (api_of(template, name) for name in template.of_type("AWS::Serverless::Api"))
+    return {made.handler.partition(".")[0]: made for api in apis for made in api.functions.values()}
+
+
+async def _replay_all(
+    wanted: list[Fixture], functions: Mapping[str, Function], caller: Mapping[str, str], log: IO[bytes]
+) -> int:
+    failed = 0
+    for folder, environment in sorted({(fixture.folder, fixture.environment) for fixture in wanted}):
+        group = [fixture for fixture in wanted if (fixture.folder, fixture.environment) == (folder, environment)]
+        own = {name: value for name, value in caller.items() if not name.startswith("PIECEWORK_")}
+        variables = of_function(
+            functions[folder], {**own, **dict(environment)}, sees_tokens=True, public_url=PUBLIC_URL
+        )
+        pool = Pool(functions[folder], variables, log)
+        try:
+            await pool.open()
+            for fixture in group:
+                failed += _report(fixture, [line async for line in _replay(fixture, pool)])
+        finally:
+            await pool.close()
+    return failed
+
+
+async def _replay(fixture: Fixture, pool: Pool) -> Any:
+    expected = {key: value for key, value in fixture.expected.items() if key != "environment"}
+    try:
+        answer = json.loads(await pool.invoke(Invocation(str(uuid.uuid4()), TRACE_ID, fixture.event)))
+    except FunctionFailed as error:
+        answer = {"error": error.message}
+    actual = _http(answer, expected.get("headers", {})) if "statusCode" in answer else answer
+    if "result" in expected:
+        expected = expected["result"]
+    for line in differences(expected, actual):
+        yield line
+
+
+def _http(answer: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    headers = {name.lower(): value for name, value in (answer.get("headers") or {}).items()}
+    seen = {name: headers[name.lower()] for name in wanted if name.lower() in headers}
+    return {"statusCode": answer["statusCode"], "headers": seen, "body": _body(answer)}
+
+
+def _body(answer: Mapping[str, Any]) -> Any:
+    text = answer.get("body") or ""
+    if answer.get("isBase64Encoded"):
+        text = base64.b64decode(text).decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _report(fixture: Fixture, lines: list[str]) -> int:
+    print(f"{'DIFFERS' if lines else 'ok':8}{fixture.folder}/{fixture.name}", flush=True)
+    for line in lines:
+        print(f"          {line}", flush=True)
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Builds of the layers and functions, made once for all tests of this folder."""
+
+import os
+import platform
+from pathlib import Path
+
+import pytest
+
+from local.build.__main__ import build
+from local.build.target import RUNTIME_PYTHON, BuildError, Target
+from local.build.tools import find_python
+from local.template import Template
+
+ROOT = Path(__file__).resolve().parents[2]
+HOST_ARCH = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
+
+
+def _python() -> str:
+    """The runtime's Python where this machine has it, else the one that runs the tests: the build is tested anyway."""
+    try:
+        find_python(RUNTIME_PYTHON)
+    except BuildError:
+        return ".".join(platform.python_version_tuple()[:2])
+    return RUNTIME_PYTHON
+
+
+@pytest.fixture(scope="session")
+def host() -> Target:
+    return Target(_python(), HOST_ARCH)
+
+
+@pytest.fixture(scope="session")
+def deployed() -> Target:
+    return Target(_python(), "arm64")
+
+
+@pytest.fixture(scope="session")
+def template() -> Template:
+    return Template.load(ROOT / "template.yaml")
+
+
+@pytest.fixture(scope="session")
+def host_layers(tmp_path_factory: pytest.TempPathFactory, host: Target) -> list[Path]:
+    """Both layers, for this machine's processor, so that they can be imported."""
+    return _layers(tmp_path_factory.mktemp("host"), host)
+
+
+@pytest.fixture(scope="session")
+def deployed_layers(tmp_path_factory: pytest.TempPathFactory, deployed: Target) -> list[Path]:
+    """Both layers as they are deployed."""
+    return _layers(tmp_path_factory.mktemp("deployed"), deployed)
+
+
+@pytest.fixture(scope="session")
+def built_functions(tmp_path_factory: pytest.TempPathFactory, deployed: Target, template: Template) -> dict[str, Path]:
+    """The folder of every function by its logical name; functions hold no code for a processor."""
+    folder = tmp_path_factory.mktemp("functions")
+    built = {}
+    for name, body in template.of_type("AWS::Serverless::Function").items():
+        built[name] = folder / name
+        build("function", body["Handler"].split(".")[0], built[name], deployed)
+    return built
+
+
+def _layers(folder: Path, target: Target) -> list[Path]:
+    os.environ.setdefault("PIECEWORK_PYTHON", str(ROOT / ".venv/bin/python"))
+    for name in ("piecework", "executors"):
+        build("layer", name, folder / name, target)
+    return [folder / "piecework", folder / "executors"]

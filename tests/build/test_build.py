@@ -1,0 +1,119 @@
+"""What is built imports, is complete, and is made for the place where it will run."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from local.build.__main__ import main
+from local.build.assemble import locked_packages
+from local.build.findings import LIMIT_BYTES, findings, folder_bytes
+from local.build.target import BuildError, Target
+from local.build.tools import find_python
+
+FUNCTIONS = [
+    "ExecuteFunction",
+    "VerifyFunction",
+    "CapabilitiesFunction",
+    "AgentEventsFunction",
+    "ArtifactsFunction",
+    "AuthorizerFunction",
+]
+IMPORT = """
+import importlib, sys
+module, _, name = sys.argv[1].rpartition(".")
+assert callable(getattr(importlib.import_module(module), name))
+"""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_built_handler_imports_with_nothing_but_its_layers(name, template, built_functions, host_layers, host):
+    function = template.of_type("AWS::Serverless::Function")[name]
+    layers = dict(zip(["PieceworkLayer", "ExecutorsLayer"], host_layers, strict=True))
+    path = [built_functions[name], *(layers[layer] / "python" for layer in function["Layers"])]
+    variables = {**template.globals["Function"]["Environment"]["Variables"], **function["Environment"]["Variables"]}
+    environment = variables | {"PYTHONPATH": os.pathsep.join(map(str, path)), "AWS_REGION": "us-east-1"}
+    environment |= {"AWS_DEFAULT_REGION": "us-east-1", "PATH": os.environ["PATH"]}
+
+    command = [find_python(host.python), "-S", "-s", "-W", "error", "-c", IMPORT, function["Handler"]]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_deployed_layers_fit_their_processor_and_python(deployed_layers, deployed):
+    assert [line for layer in deployed_layers for line in findings(layer, deployed)] == []
+    assert sum(map(folder_bytes, deployed_layers)) < LIMIT_BYTES / 2  # room for the executors' own packages
+
+
+def test_a_function_ships_its_own_folder_and_nothing_else(built_functions, template, deployed):
+    for name, folder in built_functions.items():
+        own = template.of_type("AWS::Serverless::Function")[name]["Handler"].split(".")[0]
+
+        assert [entry.name for entry in folder.iterdir()] == [own]
+        assert findings(folder, deployed) == []
+
+
+def test_the_executors_layer_says_what_it_registers(deployed_layers):
+    manifest = json.loads((deployed_layers[1] / "python/executors/manifest.json").read_text("utf-8"))
+
+    assert "echo" in {entry["name"] for entry in manifest["executors"]}
+
+
+def test_a_package_of_both_layers_ships_once(deployed_layers):
+    ours, theirs = ({entry.name for entry in (layer / "python").iterdir()} for layer in deployed_layers)
+
+    assert ours & theirs == set()
+
+
+def test_a_wrong_processor_is_found(deployed_layers):
+    wrong = Target(python="3.13", arch="x86_64")
+
+    assert any("not 62 (x86_64)" in line for line in findings(deployed_layers[0], wrong))
+
+
+def test_an_extension_of_another_python_is_found(tmp_path, deployed):
+    (tmp_path / "fast.cpython-39-aarch64-linux-gnu.so").write_bytes(b"\x7fELF" + bytes(14) + b"\xb7\x00")
+
+    assert findings(tmp_path, deployed) == [
+        f"fast.cpython-39-aarch64-linux-gnu.so: made for another Python than {deployed.python}"
+    ]
+
+
+def test_byte_code_that_lambda_would_not_use_is_found(tmp_path, built_functions, deployed):
+    folder = shutil.copytree(built_functions["ExecuteFunction"], tmp_path / "copy")
+    compiled = next(folder.rglob("app.*.pyc"))
+    content = compiled.read_bytes()
+
+    compiled.write_bytes(content[:4] + bytes(4) + content[8:])
+    time_stamped = findings(folder, deployed)
+    compiled.write_bytes(bytes(4) + content[4:])
+    of_another_python = findings(folder, deployed)
+    compiled.unlink()
+    missing = findings(folder, deployed)
+
+    assert time_stamped == ["execute/app.py: byte code that would be checked against its source"]
+    assert of_another_python == [f"execute/app.py: byte code of another Python than {deployed.python}"]
+    assert missing == [f"execute/app.py: no byte code for Python {deployed.python}"]
+
+
+def test_a_machine_without_the_runtimes_python_is_told_what_to_do(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PIECEWORK_BUILD_PYTHON", "3.99")
+
+    status = main(["function", "authorizer", str(tmp_path / "out")])
+
+    assert status == 1
+    assert "python3.99 was not found" in capsys.readouterr().err
+
+
+def test_an_unknown_processor_is_refused():
+    with pytest.raises(BuildError, match="arm64, x86_64"):
+        Target.from_env({"PIECEWORK_BUILD_ARCH": "riscv"})
+
+
+def test_every_locked_package_carries_hashes(template):
+    for requirements in (template.folder / "layers").glob("*/requirements.txt"):
+        for name, block in locked_packages(requirements.read_text("utf-8")).items():
+            assert "--hash=sha256:" in block, name

@@ -1,0 +1,76 @@
+"""One contract for the evidence and overflow stores, held against the fakes and against S3 on the embedded AWS."""
+
+from uuid import uuid4
+
+import pytest
+
+from piecework.artifacts import Served, artifact_token, keep, serve
+from piecework.errors import NotFound
+from tests.support.fakes import FakeEvidence, FakeOverflow
+
+
+@pytest.fixture(params=["fake", "s3"])
+def evidence(request):
+    if request.param == "fake":
+        return FakeEvidence()
+    from piecework.aws.bucket import EvidenceBucket
+
+    aws = request.getfixturevalue("embedded_aws")
+    client, bucket = aws.client("s3"), aws.new_bucket()
+    return EvidenceBucket(lambda: client, bucket)
+
+
+@pytest.fixture(params=["fake", "s3"])
+def overflow(request):
+    if request.param == "fake":
+        return FakeOverflow()
+    from piecework.aws.bucket import OverflowBucket
+
+    aws = request.getfixturevalue("embedded_aws")
+    client, bucket = aws.client("s3"), aws.new_bucket()
+    return OverflowBucket(lambda: client, bucket)
+
+
+class TestEvidenceStore:
+    def test_bytes_come_back_as_they_went_in(self, evidence):
+        kept = keep(evidence, b"\x00\xffbytes", "image/png", artifact_token())
+        _, _, digest, token = kept.path.split("/")
+
+        assert serve(evidence, digest, token) == Served(b"\x00\xffbytes", "image/png")
+        assert kept.size_bytes == 7 and kept.digest == digest
+
+    def test_another_token_opens_nothing(self, evidence):
+        kept = keep(evidence, b"secret", "text/plain", artifact_token())
+
+        with pytest.raises(NotFound):
+            serve(evidence, kept.digest, artifact_token())
+
+    @pytest.mark.parametrize(
+        ("digest", "token"),
+        [("../results", "x" * 22), ("a" * 64, "../../x"), ("A" * 64, "x" * 22), ("", ""), ("a" * 64, "x" * 23)],
+    )
+    def test_malformed_addresses_are_not_looked_up(self, evidence, digest, token):
+        with pytest.raises(NotFound):
+            serve(evidence, digest, token)
+
+    def test_what_was_written_first_stands(self, evidence):
+        digest, token = "a" * 64, artifact_token()
+        evidence.put(digest, token, b"first", "text/plain")
+        evidence.put(digest, token, b"second", "text/plain")
+
+        assert evidence.read(digest, token).data == b"first"
+
+
+class TestOverflow:
+    def test_a_result_comes_back_as_it_went_in(self, overflow):
+        pointer = f"results/{uuid4().hex}/t"
+        overflow.put(pointer, b"x" * 100_000)
+
+        assert overflow.get(pointer) == b"x" * 100_000
+
+    def test_what_was_written_first_stands(self, overflow):
+        pointer = f"results/{uuid4().hex}/t"
+        overflow.put(pointer, b"first")
+        overflow.put(pointer, b"second")
+
+        assert overflow.get(pointer) == b"first"

@@ -1,0 +1,343 @@
+"""The local API Gateway and Lambda behave as the template says and as AWS does."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.machine import Gateways, RunningGateway, children, wait_until
+
+BUNDLE = Path(__file__).parent / "bundle" / "template.yaml"
+CALLER = {"authorization": "alice"}
+PROBE = "probe.app.handler"
+
+
+@pytest.fixture(scope="module")
+def edge(gateway: Gateways) -> RunningGateway:
+    return gateway(api="ProbeApi", template=BUNDLE)
+
+
+@pytest.fixture
+def fresh_edge(gateway: Gateways) -> Iterator[RunningGateway]:
+    running = gateway(api="ProbeApi", template=BUNDLE, fresh=True)
+    yield running
+    running.close()
+
+
+def test_an_event_has_the_shape_of_a_rest_proxy_event(edge):
+    headers = [*CALLER.items(), ("x-many", "1"), ("x-many", "2"), ("content-type", "application/json")]
+
+    answer = edge.http.post("/probe?a=1&a=2&b=%20", content=b'{"k":"\xc3\xa9"}', headers=headers)
+
+    event = answer.json()["event"]
+    assert event["resource"] == event["path"] == "/probe"
+    assert event["httpMethod"] == "POST"
+    assert event["headers"]["x-many"] == "2"
+    assert event["multiValueHeaders"]["x-many"] == ["1", "2"]
+    assert event["queryStringParameters"] == {"a": "2", "b": " "}
+    assert event["multiValueQueryStringParameters"] == {"a": ["1", "2"], "b": [" "]}
+    assert event["pathParameters"] is None
+    assert event["stageVariables"] is None
+    assert event["isBase64Encoded"] is True
+    assert base64.b64decode(event["body"]) == b'{"k":"\xc3\xa9"}'
+    context = event["requestContext"]
+    assert (context["stage"], context["path"], context["resourcePath"]) == ("prod", "/prod/probe", "/probe")
+    assert context["identity"]["sourceIp"] == "127.0.0.1"
+    assert context["authorizer"] == {
+        "principalId": "alice",
+        "integrationLatency": 0,
+        "caller": "alice",
+        "admin": "true",
+        "rank": "3",
+    }
+
+
+def test_an_empty_body_is_null(edge):
+    event = edge.http.put("/probe").json()["event"]
+
+    assert event["body"] is None
+    assert event["isBase64Encoded"] is False
+    assert "authorizer" not in event["requestContext"]
+
+
+def test_ids_and_the_trace_travel_in_and_out(edge):
+    answer = edge.http.put("/probe", headers={"x-amzn-trace-id": "Root=1-5759e988-bd862e3fe1be46a994272793"})
+
+    seen = answer.json()
+    assert seen["trace_id"] == answer.headers["x-amzn-trace-id"] == "Root=1-5759e988-bd862e3fe1be46a994272793"
+    assert seen["request_id"] == answer.headers["x-amzn-requestid"] == seen["event"]["requestContext"]["requestId"]
+
+
+def test_a_trace_is_begun_when_none_comes_in(edge):
+    answer = edge.http.put("/probe")
+
+    assert answer.json()["trace_id"].startswith("Root=1-")
+    assert answer.json()["event"]["headers"]["X-Amzn-Trace-Id"] == answer.json()["trace_id"]
+
+
+def test_variables_come_from_the_template(edge):
+    environment = edge.http.put("/probe").json()["environment"]
+
+    assert environment["SHARED"] == "shared"
+    assert environment["TABLE"] == "probe-things"
+    assert environment["TABLE_ARN"] == "arn:aws:dynamodb:us-east-1:000000000000:table/probe-things"
+    assert environment["LITERAL"] == "${Not} b"
+    assert "GREETING" not in environment
+    assert environment["AWS_LAMBDA_FUNCTION_NAME"] == "ProbeFunction"
+    assert environment["PIECEWORK_RUNTIME_PUBLIC_URL"] == edge.url
+
+
+def test_parameters_and_settings_of_the_caller_override_the_template(gateway):
+    edge = gateway(
+        api="ProbeApi",
+        template=BUNDLE,
+        PIECEWORK_PARAM_Greeting="hello",
+        PIECEWORK_RESULT_TTL_SECONDS="5",
+        PIECEWORK_RUNTIME_TOKENS="a=b",
+        PYTHONDONTWRITEBYTECODE="1",
+    )
+
+    environment = edge.http.put("/probe").json()["environment"]
+    assert environment["GREETING"] == "hello, us-east-1"
+    assert environment["PIECEWORK_RESULT_TTL_SECONDS"] == "5"
+    assert "PIECEWORK_RUNTIME_TOKENS" not in environment
+    assert "PIECEWORK_PARAM_Greeting" not in environment
+    assert "PYTHONDONTWRITEBYTECODE" not in environment
+
+
+def test_the_most_specific_resource_wins_then_the_method_then_any(edge):
+    def resource(path: str) -> str:
+        return edge.http.get(path).json()["event"]["resource"]
+
+    assert resource("/probe") == "/probe"
+    assert resource("/items/special/part") == "/items/special/part"
+    assert resource("/items/special/other") == "/items/{id}/{part}"
+    assert resource("/items/1") == "/{proxy+}"
+    assert resource("/probe/") == "/{proxy+}"
+    assert edge.http.get("/items/a%20b/c%2Fd").json()["event"]["pathParameters"] == {"id": "a b", "part": "c/d"}
+    assert edge.http.get("/deep/er").json()["event"]["pathParameters"] == {"proxy": "deep/er"}
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/only"), ("GET", "/"), ("POST", "/nowhere")])
+def test_a_path_or_method_without_a_route_is_the_edges_own_answer(edge, method, path):
+    answer = edge.http.request(method, path)
+
+    assert answer.status_code == 404
+    assert answer.json() == {"error": "Missing Authentication Token"}
+
+
+@pytest.mark.parametrize(
+    ("credential", "status"), [("", 401), ("wrong", 401), ("denied", 403), ("bug", 500), ("odd", 500), ("alice", 200)]
+)
+def test_the_authorizer_decides(edge, credential, status):
+    answer = edge.http.post("/probe", headers={"authorization": credential})
+
+    assert answer.status_code == status
+    if status == 401:
+        assert answer.headers["www-authenticate"] == 'Basic realm="probe"'
+    if status == 403:
+        assert answer.json() == {"message": "User is not authorized to access this resource"}
+
+
+def test_the_edge_gives_up_before_the_work_does(edge, tmp_path):
+    done = tmp_path / "done"
+    begun = time.monotonic()
+
+    answer = edge.http.post("/probe", headers=CALLER, json={"sleep": 2, "touch": str(done)})
+
+    assert answer.status_code == 504
+    assert answer.json() == {"error": "failed", "id": answer.headers["x-amzn-requestid"]}
+    assert time.monotonic() - begun < 1.9
+    wait_until(done.exists, 3)
+
+
+def test_a_client_that_leaves_does_not_end_the_work(edge, tmp_path):
+    done = tmp_path / "done"
+    body = json.dumps({"sleep": 0.5, "touch": str(done)}).encode()
+    port = int(edge.url.rpartition(":")[2])
+
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        head = f"POST /probe HTTP/1.1\r\nhost: x\r\nauthorization: a\r\ncontent-length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        time.sleep(0.2)
+
+    wait_until(done.exists, 3)
+
+
+def test_a_function_past_its_timeout_is_killed_and_replaced(gateway, fresh_edge):
+    [before] = fresh_edge.pids(PROBE)[:1]
+
+    answer = fresh_edge.http.put("/probe", json={"sleep": 60})
+
+    assert answer.status_code == 502
+    again = fresh_edge.http.put("/probe").json()
+    assert again["pid"] != before
+    assert 2000 < again["remaining_ms"] <= 3000
+
+
+def test_environments_are_reused(edge):
+    pids = {edge.http.get("/only").json()["pid"] for _ in range(5)}
+
+    assert len(pids) == 1
+
+
+def test_concurrent_requests_get_environments_of_their_own(edge):
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: httpx.put(f"{edge.url}/probe", json={"sleep": 0.3}, timeout=30), range(4)))
+
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert len({answer.json()["pid"] for answer in answers}) == 4
+
+
+def test_a_function_without_a_free_environment_is_refused(edge):
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(httpx.post, f"{edge.url}/narrow", json={"sleep": 1}, timeout=30)
+        time.sleep(0.4)
+        second = edge.http.post("/narrow")
+
+    assert first.result().status_code == 200
+    assert second.status_code == 500
+    assert second.json()["error"] == "failed"
+
+
+def test_a_killed_environment_is_one_failed_request(fresh_edge):
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(httpx.put, f"{fresh_edge.url}/probe", json={"sleep": 2}, timeout=30)
+        time.sleep(1)
+        killed = fresh_edge.kill(PROBE)
+
+    assert killed >= 1
+    assert running.result().status_code == 502
+    assert fresh_edge.http.put("/probe").status_code == 200
+
+
+@pytest.mark.parametrize("wish", [{"raise": "secret"}, {"exit": 3}])
+def test_a_failing_function_is_a_502_without_its_text(edge, wish):
+    answer = edge.http.put("/probe", json=wish)
+
+    assert answer.status_code == 502
+    assert answer.json()["error"] == "failed"
+    assert "secret" not in answer.text
+
+
+def test_a_function_that_cannot_start_is_a_502_each_time(edge):
+    assert [edge.http.get("/broken").status_code for _ in range(2)] == [502, 502]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        None,
+        [],
+        "text",
+        {},
+        {"statusCode": "two hundred"},
+        {"statusCode": True},
+        {"statusCode": 200, "body": {"not": "text"}},
+        {"statusCode": 200, "headers": {"x": ["list"]}},
+        {"statusCode": 200, "multiValueHeaders": {"x": "no list"}},
+        {"statusCode": 200, "more": 1},
+        {"statusCode": 200, "isBase64Encoded": True, "body": "%%%"},
+    ],
+)
+def test_a_malformed_response_is_a_502(edge, response):
+    assert edge.http.put("/probe", json={"response": response}).status_code == 502
+
+
+def test_responses_carry_repeated_headers_and_bytes(edge):
+    answer = edge.http.put(
+        "/probe",
+        json={
+            "response": {
+                "statusCode": 201,
+                "headers": {"x-one": "1", "x-Two": "dropped", "Content-Type": "application/x", "WWW-Authenticate": "B"},
+                "multiValueHeaders": {"x-two": ["2", "3"]},
+                "body": base64.b64encode(b"\x00\xff").decode(),
+                "isBase64Encoded": True,
+            }
+        },
+    )
+
+    assert answer.status_code == 201
+    assert answer.content == b"\x00\xff"
+    assert answer.headers.get_list("x-two") == ["2", "3"]
+    assert answer.headers["x-one"] == "1"
+    assert answer.headers["content-length"] == "2"
+    assert "www-authenticate" not in answer.headers
+    assert answer.headers["x-amzn-remapped-www-authenticate"] == "B"
+
+
+def test_an_api_without_binary_types_passes_text(gateway):
+    edge = gateway(api="TextApi", template=BUNDLE)
+
+    event = edge.http.put("/probe", content="é".encode()).json()["event"]
+    assert (event["body"], event["isBase64Encoded"]) == ("é", False)
+    encoded = {"statusCode": 200, "body": "AAA=", "isBase64Encoded": True}
+    assert edge.http.put("/probe", json={"response": encoded}).text == "AAA="
+    assert edge.http.get("/absent").json() == {"message": "Missing Authentication Token"}
+    assert edge.http.get("/absent").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("size", "status"), [(4 * 1024 * 1024, 200), (5 * 1024 * 1024, 413), (10 * 1024 * 1024 + 1, 413)]
+)
+def test_requests_are_limited_by_the_edge_and_by_what_lambda_takes(edge, size, status):
+    answer = edge.http.put("/probe", content=b"x" * size)
+
+    assert answer.status_code == status
+    if status == 200:
+        assert answer.json()["length"] == size
+
+
+def test_responses_are_limited_to_what_lambda_returns(edge):
+    assert len(edge.http.put("/probe", json={"size": 5_000_000}).content) == 5_000_000
+    assert edge.http.put("/probe", json={"size": 6_500_000}).status_code == 502
+    assert edge.http.put("/probe").status_code == 200
+
+
+def test_a_stopped_gateway_leaves_no_process(fresh_edge):
+    fresh_edge.http.put("/probe")
+    pids = [pid for pid, _ in children(fresh_edge.process.pid)]
+
+    fresh_edge.process.terminate()
+
+    assert fresh_edge.process.wait(5) in (0, -signal.SIGTERM)
+    assert pids
+    wait_until(lambda: not any(alive(pid) for pid in pids), 2)
+
+
+def test_a_killed_gateway_leaves_no_process_even_in_mid_work(fresh_edge):
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(httpx.put, f"{fresh_edge.url}/probe", json={"sleep": 60}, timeout=30)
+        time.sleep(1)
+        pids = [pid for pid, _ in children(fresh_edge.process.pid)]
+
+        fresh_edge.process.kill()
+
+        with pytest.raises(httpx.TransportError):
+            running.result()
+    assert pids
+    wait_until(lambda: not any(alive(pid) for pid in pids), 2)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_the_functions_do_not_see_this_repository(edge):
+    path = edge.http.put("/probe").json()["environment"]["PYTHONPATH"].split(os.pathsep)
+
+    assert Path(path[0]) == BUNDLE.parent / "functions"
+    assert all(not (Path(folder) / "template.yaml").exists() for folder in path)

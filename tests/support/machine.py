@@ -1,0 +1,212 @@
+"""The local machine as tests use it: one embedded AWS per session, gateways of real processes over it.
+
+def test_something(gateway):
+    runtime = gateway()                                   # shared by all tests that ask for the same variables
+    assert runtime.http.get("/health").status_code == 200
+
+def test_after_a_crash(gateway):
+    runtime = gateway(fresh=True, PIECEWORK_PARAM_ExecuteTimeoutMs="45000")
+    runtime.kill("execute.app.handler")
+"""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from local import aws
+from local.gateway.variables import ROOT
+from local.template import REGION, Template
+from local.tether import tethered
+
+EXECUTORS = Path(__file__).parent / "executors"
+START_SECONDS = 30
+HTTP_SECONDS = 60
+LISTENS = re.compile(r"listens on (http://\S+)")
+
+
+@dataclass(frozen=True)
+class Aws:
+    """An embedded AWS with the bundle's table and bucket."""
+
+    endpoint: str
+    template: Template
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a process needs to use it."""
+        return {
+            **aws.CREDENTIALS,
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+
+    def client(self, service: str) -> Any:
+        return aws.client(service, self.endpoint, self.variables)
+
+    def new_table(self, logical: str = "ResultsTable") -> str:
+        """An empty table of its own, in the shape the template gives one."""
+        name = f"{logical}-{uuid.uuid4().hex}"
+        aws.create_table(self.client("dynamodb"), name, self.template.of_type("AWS::DynamoDB::Table")[logical])
+        return name
+
+    def new_bucket(self) -> str:
+        """An empty bucket of its own."""
+        name = f"bucket-{uuid.uuid4().hex}"
+        self.client("s3").create_bucket(Bucket=name)
+        return name
+
+
+@dataclass
+class RunningGateway:
+    """One gateway process and what it runs."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+    runs_file: Path
+
+    @cached_property
+    def http(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=HTTP_SECONDS, trust_env=False)
+
+    def pids(self, handler: str) -> list[int]:
+        """The processes of one function, by its handler, such as `execute.app.handler`."""
+        return [pid for pid, line in children(self.process.pid) if handler in line]
+
+    def kill(self, handler: str) -> int:
+        """Kill every process of one function, as a crash would; returns how many there were."""
+        pids = self.pids(handler)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return len(pids)
+
+    def runs(self, execution_id: str) -> int:
+        """How often the nonce executor was started for an execution."""
+        lines = self.runs_file.read_text().splitlines() if self.runs_file.exists() else []
+        return sum(line.rpartition(" ")[0] == execution_id.encode().hex() for line in lines)
+
+    def logged(self) -> str:
+        """Everything the gateway and its functions have written."""
+        return self.log.read_text(errors="replace")
+
+    def close(self) -> None:
+        self.http.close()
+        aws.stop(self.process)
+
+
+def children(parent: int) -> list[tuple[int, str]]:
+    """Process ids and command lines of a process's children."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append((int(folder.name), (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()))
+    return found
+
+
+def wait_until(true: Any, seconds: float = START_SECONDS) -> None:
+    """Wait until a condition holds; fails the test when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@dataclass
+class Gateways:
+    """Starts gateways, and hands out running ones again to those who want the same."""
+
+    aws: Aws
+    folder: Path
+    _shared: dict[tuple[object, ...], RunningGateway] = field(default_factory=dict)
+    _all: list[RunningGateway] = field(default_factory=list)
+
+    def __call__(
+        self, *, api: str = "RuntimeApi", template: Path = ROOT / "template.yaml", fresh: bool = False, **variables: str
+    ) -> RunningGateway:
+        key = (api, template, *sorted(variables.items()))
+        if fresh or key not in self._shared:
+            started = self.start(api, template, variables)
+            if fresh:
+                return started
+            self._shared[key] = started
+        return self._shared[key]
+
+    def start(self, api: str, template: Path, variables: dict[str, str]) -> RunningGateway:
+        """Start a gateway process on a free port; it sees nothing of the developer's own settings."""
+        name = uuid.uuid4().hex
+        log, runs_file = self.folder / f"{name}.log", self.folder / f"{name}.runs"
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PIECEWORK_"))}
+        given = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "PIECEWORK_TEST_RUNS": str(runs_file), **variables}
+        command = (sys.executable, "-m", "local.gateway", "--api", api, "--port", "0", "--template", str(template))
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                tethered("exec", *command),
+                env={**kept, **self.aws.variables, **given},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        wait_until(lambda: process.poll() is not None or LISTENS.search(log.read_text(errors="replace")))
+        listens = LISTENS.search(log.read_text(errors="replace"))
+        assert listens, log.read_text(errors="replace")
+        running = RunningGateway(process, listens[1], log, Path(given["PIECEWORK_TEST_RUNS"]))
+        self._all.append(running)
+        return running
+
+    def close(self) -> None:
+        for running in self._all:
+            running.close()
+
+
+@pytest.fixture(scope="session")
+def embedded_aws() -> Iterator[Aws]:
+    """An embedded AWS on a free port, with the template's table and bucket; made once per session."""
+    template = Template.load(ROOT / "template.yaml")
+    with aws.embedded_aws(free_port()) as endpoint:
+        aws.provision(template, endpoint)
+        yield Aws(endpoint, template)
+
+
+@pytest.fixture(scope="session")
+def gateways(embedded_aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateways]:
+    """Every gateway of the session; ended with it."""
+    made = Gateways(embedded_aws, tmp_path_factory.mktemp("gateways"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def gateway(gateways: Gateways) -> Gateways:
+    """A factory of gateways: same variables, same process, unless `fresh=True`."""
+    return gateways
+
+
+@pytest.fixture(scope="session")
+def two_gateways(gateways: Gateways) -> tuple[RunningGateway, RunningGateway]:
+    """Two gateway processes over one embedded AWS, which count runs of the nonce executor in one file."""
+    runs = str(gateways.folder / "two.runs")
+    return gateways(PIECEWORK_TEST_RUNS=runs), gateways(fresh=True, PIECEWORK_TEST_RUNS=runs)

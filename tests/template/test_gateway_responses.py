@@ -1,0 +1,61 @@
+"""What the edge itself answers: the door's own shape, statuses that tell the kernel the truth."""
+
+import json
+
+import pytest
+
+from piecework.wattswarm.door import STATUS
+
+KERNEL_KEEPS = 512  # characters of an error body that the kernel stores
+FINAL_FOR_THE_KERNEL = "forced offline by policy"
+ONLY_AT_THE_EDGE = {"forbidden": 403, "internal": 500}
+EXPECTED = {
+    "ACCESS_DENIED": 403,
+    "AUTHORIZER_CONFIGURATION_ERROR": 503,
+    "AUTHORIZER_FAILURE": 503,
+    "BAD_REQUEST_BODY": 400,
+    "INTEGRATION_FAILURE": 502,
+    "INTEGRATION_TIMEOUT": 504,
+    "MISSING_AUTHENTICATION_TOKEN": 404,
+    "QUOTA_EXCEEDED": 503,
+    "REQUEST_TOO_LARGE": 413,
+    "RESOURCE_NOT_FOUND": 404,
+    "THROTTLED": 503,
+    "UNAUTHORIZED": 401,
+    "UNSUPPORTED_MEDIA_TYPE": 415,
+}
+
+
+@pytest.fixture
+def responses(template):
+    return template.of_type("AWS::Serverless::Api")["RuntimeApi"]["GatewayResponses"]
+
+
+def test_statuses_are_those_that_the_kernel_understands(responses):
+    statuses = {name: response.get("StatusCode") for name, response in responses.items()}
+
+    assert EXPECTED.items() <= statuses.items()
+    assert {"DEFAULT_4XX", "DEFAULT_5XX"} <= set(statuses)
+    assert not {408, 429} & set(statuses.values())
+
+
+def test_bodies_have_the_shape_of_the_door(responses):
+    for name, response in responses.items():
+        [(content_type, text)] = response["ResponseTemplates"].items()
+        body = json.loads(text)
+
+        assert content_type == "application/json", name
+        assert list(body) == ["error", "code"], name
+        assert body["code"] in STATUS or body["code"] in ONLY_AT_THE_EDGE, name
+        assert body["error"], name
+        assert len(text) <= KERNEL_KEEPS, name
+        assert FINAL_FOR_THE_KERNEL not in text.lower(), name
+
+
+def test_every_401_asks_for_basic_credentials(responses):
+    for name, response in responses.items():
+        headers = response.get("ResponseParameters", {}).get("Headers", {})
+        if response.get("StatusCode") == 401:
+            assert headers["WWW-Authenticate"].strip("'").startswith("Basic realm="), name
+        else:
+            assert "WWW-Authenticate" not in headers, name

@@ -1,0 +1,90 @@
+"""What each function may do, to the last action."""
+
+import pytest
+
+TABLE = "arn:aws:dynamodb:us-east-1:000000000000:table/piecework-results"
+EVIDENCE = "arn:aws:s3:::piecework-local/evidence/*"
+RESULTS = "arn:aws:s3:::piecework-local/results/*"
+TOKENS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:tokens-AbCdEf"
+EXECUTOR_SECRET = "arn:aws:secretsmanager:us-east-1:000000000000:secret:executors-AbCdEf"
+EXECUTOR_POLICY = "arn:aws:iam::000000000000:policy/executors"
+HOOK_POLICY = "arn:aws:iam::000000000000:policy/hooks"
+TRACES = {("xray:PutTraceSegments", "*"), ("xray:PutTelemetryRecords", "*")}
+
+PIECES = {("dynamodb:GetItem", TABLE), ("dynamodb:PutItem", TABLE), ("dynamodb:UpdateItem", TABLE)}
+
+GRANTS = {
+    "Execute": TRACES
+    | PIECES
+    | {
+        ("s3:PutObject", EVIDENCE),
+        ("s3:PutObject", RESULTS),
+        ("s3:GetObject", RESULTS),
+        ("secretsmanager:GetSecretValue", EXECUTOR_SECRET),
+    },
+    "Verify": TRACES | {("s3:GetObject", EVIDENCE)},
+    "Capabilities": set(),
+    "AgentEvents": PIECES | {("secretsmanager:GetSecretValue", EXECUTOR_SECRET)},
+    "Artifacts": {("s3:GetObject", EVIDENCE)},
+    "Authorizer": {("secretsmanager:GetSecretValue", TOKENS)},
+}
+
+
+def statements(template, name):
+    policies = template.of_type("AWS::IAM::Role")[f"{name}Role"].get("Policies", [])
+    return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
+
+
+def granted(template, name):
+    found = {(action, entry["Resource"]) for entry in statements(template, name) for action in entry["Action"]}
+    log_group = template.resolve({"Fn::GetAtt": f"{name}LogGroup.Arn"})
+    logs = {("logs:CreateLogStream", log_group), ("logs:PutLogEvents", log_group)}
+    assert logs <= found
+    return found - logs
+
+
+@pytest.fixture
+def full(load_template):
+    return load_template(
+        RuntimeTokensSecretArn=TOKENS,
+        ExecutorSecretArn=EXECUTOR_SECRET,
+        ExecutorPolicyArn=EXECUTOR_POLICY,
+        HookPolicyArn=HOOK_POLICY,
+    )
+
+
+@pytest.mark.parametrize("name", GRANTS)
+def test_a_function_may_do_exactly_what_it_needs(full, name):
+    assert granted(full, name) == GRANTS[name]
+
+
+def test_only_executors_and_hooks_get_a_policy_from_outside(full, template):
+    attached = {name: role.get("ManagedPolicyArns") for name, role in full.of_type("AWS::IAM::Role").items()}
+    attached.pop("ApiLogsRole")
+    by_default = {name for name, role in template.of_type("AWS::IAM::Role").items() if "ManagedPolicyArns" in role}
+
+    assert {name: arns for name, arns in attached.items() if arns} == {
+        "ExecuteRole": [EXECUTOR_POLICY],
+        "AgentEventsRole": [HOOK_POLICY],
+    }
+    assert by_default == {"ApiLogsRole"}
+
+
+def test_secrets_that_are_not_given_are_not_readable(template):
+    actions = {action for name in GRANTS for action, _ in granted(template, name)}
+
+    assert "secretsmanager:GetSecretValue" not in actions
+
+
+def test_every_statement_says_why_and_every_function_has_a_role_of_its_own(full):
+    sids = {name: [entry.get("Sid") for entry in statements(full, name)] for name in GRANTS}
+    roles = {name: body["Role"] for name, body in full.of_type("AWS::Serverless::Function").items()}
+
+    assert all(all(names) and len(set(names)) == len(names) for names in sids.values())
+    assert roles == {f"{name}Function": full.resolve({"Fn::GetAtt": f"{name}Role.Arn"}) for name in GRANTS}
+
+
+def test_nothing_but_traces_is_granted_on_everything(full):
+    wide = {action for name in GRANTS for action, resource in granted(full, name) if resource == "*"}
+
+    assert wide == {action for action, _ in TRACES}

@@ -1,0 +1,136 @@
+"""Imports point one way: function, wiring, adapters, domain; the doors do not know each other."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "layers/piecework/piecework"
+FUNCTIONS = ROOT / "functions"
+EXECUTORS = ROOT / "layers/executors"
+
+AWS = {"boto3", "botocore", "aws_lambda_powertools"}
+DOMAIN_MAY_USE = {"pydantic", "pydantic_core", "jsonschema_rs"}
+ADAPTERS = {"piecework.aws": AWS, "piecework.models.openai": {"urllib3"}}  # and what each of them is there to wrap
+DOORS = {"wattswarm", "hire", "kernel"}
+COMPOSITION_ROOT = "piecework.wiring"
+
+
+def modules(folder: Path, prefix: str) -> dict[str, Path]:
+    found = {}
+    for file in sorted(folder.rglob("*.py")):
+        dotted = ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+        found[".".join(filter(None, [prefix, dotted]))] = file
+    return found
+
+
+PIECEWORK = modules(PACKAGE, "piecework")
+HANDLERS = modules(FUNCTIONS, "")
+ADAPTING = {name: home for name in PIECEWORK for home in ADAPTERS if name == home or name.startswith(f"{home}.")}
+DOMAIN = {name: file for name, file in PIECEWORK.items() if name != COMPOSITION_ROOT and name not in ADAPTING}
+
+
+def imports(file: Path, module: str) -> Iterator[str]:
+    """Full names of all that a file imports, wherever it does; blocks for type checkers only are left out."""
+    tree = ast.parse(file.read_text("utf-8"))
+    typing_only = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if node in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def reaches(name: str, module: str) -> bool:
+    return name == module or name.startswith(f"{module}.")
+
+
+def test_there_is_something_to_check():
+    assert COMPOSITION_ROOT in PIECEWORK
+    assert {"execute.app", "verify.app", "authorizer.app"} <= set(HANDLERS)
+    assert any(name.startswith("piecework.aws.") for name in PIECEWORK)
+
+
+@pytest.mark.parametrize("module", DOMAIN)
+def test_the_domain_knows_nothing_of_aws_or_of_its_wiring(module):
+    for name in imports(DOMAIN[module], module):
+        allowed = top(name) in sys.stdlib_module_names or top(name) in DOMAIN_MAY_USE | {"piecework", "executors"}
+        assert allowed, f"{module} imports {name}"
+        assert not any(reaches(name, home) for home in ADAPTERS), f"{module} imports {name}"
+        assert not reaches(name, COMPOSITION_ROOT), f"{module} imports {name}"
+
+
+@pytest.mark.parametrize("module", ADAPTING)
+def test_adapters_wrap_their_own_library_and_do_not_know_doors_or_wiring(module):
+    elsewhere = (AWS | {"urllib3"}) - ADAPTERS[ADAPTING[module]]
+    for name in imports(PIECEWORK[module], module):
+        assert top(name) not in elsewhere, f"{module} imports {name}"
+        assert not reaches(name, COMPOSITION_ROOT), f"{module} imports {name}"
+        assert not any(reaches(name, f"piecework.{door}") for door in DOORS), f"{module} imports {name}"
+
+
+@pytest.mark.parametrize("door", sorted(DOORS))
+def test_doors_do_not_know_each_other(door):
+    others = DOORS - {door}
+    for module, file in PIECEWORK.items():
+        if reaches(module, f"piecework.{door}"):
+            for name in imports(file, module):
+                assert not any(reaches(name, f"piecework.{other}") for other in others), f"{module} imports {name}"
+
+
+@pytest.mark.parametrize("shared", [name for name in DOMAIN if name.count(".") == 1 and top(name) == "piecework"])
+def test_what_doors_share_does_not_know_them(shared):
+    if shared.removeprefix("piecework.") in DOORS:
+        return
+    for name in imports(DOMAIN[shared], shared):
+        assert not any(reaches(name, f"piecework.{door}") for door in DOORS), f"{shared} imports {name}"
+
+
+@pytest.mark.parametrize("module", HANDLERS)
+def test_functions_use_no_client_and_no_other_function(module):
+    others = {top(name) for name in HANDLERS} - {top(module)}
+    for name in imports(HANDLERS[module], module):
+        assert top(name) not in AWS | others, f"{module} imports {name}"
+        assert not reaches(name, "piecework.aws"), f"{module} imports {name}"
+
+
+@pytest.mark.parametrize("module", {**PIECEWORK, **HANDLERS})
+def test_only_the_composition_root_reads_the_environment(module):
+    if module == COMPOSITION_ROOT:
+        return
+    file = {**PIECEWORK, **HANDLERS}[module]
+    read = {
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if (isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv", "os.environb"})
+        or (isinstance(node, ast.ImportFrom) and node.module == "os" and {"environ", "getenv"} & names_of(node))
+    }
+
+    assert read == set()
+
+
+def names_of(node: ast.ImportFrom) -> set[str]:
+    return {alias.name for alias in node.names}
+
+
+@pytest.mark.parametrize("module", modules(EXECUTORS, "executors"))
+def test_executors_know_neither_doors_nor_wiring(module):
+    for name in imports(modules(EXECUTORS, "executors")[module], module):
+        assert not reaches(name, COMPOSITION_ROOT), f"{module} imports {name}"
+        assert not any(reaches(name, f"piecework.{door}") for door in DOORS), f"{module} imports {name}"

@@ -1,0 +1,161 @@
+"""The verdict on a candidate: both schema checks, the policy, the evidence, in this order of weight."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from piecework.errors import PolicyBindingInvalid
+from piecework.jsons import loads
+from piecework.policies import COMMON_CODES, Policy, Verdict
+from piecework.wattswarm.policies import BindingRules
+from piecework.wattswarm.verify import Findings, Identity, StatedVerdict, fits, verify, weigh
+from tests.support.verification import (
+    CROSSCHECK,
+    THRESHOLDS,
+    Verifier,
+    a_binding,
+    a_candidate,
+    a_reference,
+    a_verify_request,
+)
+
+IDENTITY = Identity("demo-family", "demo-model-1")
+RULES = BindingRules()
+PASSING = Verdict(True, 1.0, (100,), ("noted",))
+
+
+def judge(request, check_evidence=None, rules=RULES, **switches):
+    checks = [check_evidence] if check_evidence else []
+    return verify(request, rules, IDENTITY, *checks, **switches)
+
+
+def finding(*codes, notes=()):
+    return lambda references: Findings(codes, notes)
+
+
+def with_reference(output, **named):
+    return a_verify_request(candidate=a_candidate(output, evidence_refs=[a_reference("x")]), **named)
+
+
+def test_the_wire_has_exactly_the_seven_members():
+    stated = judge(a_verify_request({}))
+
+    assert set(stated.to_wire()) == {field.name for field in fields(StatedVerdict)} - {"hash_rule", "notes"}
+    assert stated.log_fields()["policy_hash_rule"] == "kernel"
+
+
+def test_the_same_request_gets_the_same_verdict():
+    assert judge(a_verify_request({})) == judge(a_verify_request({}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "output", "fitting"),
+    [
+        ({"type": "object"}, {}, True),
+        ({"type": "object", "properties": {"a": {"enum": ["x"]}}}, {"a": "y"}, False),  # full check alone
+        ({"required": []}, "x", False),  # minimal check alone
+        ({"type": "number"}, 1.0, True),
+        ({"type": "integer"}, 1.0, False),
+        ({}, {"any": 1}, True),
+        ({}, None, False),
+        ({"type": "null"}, None, False),
+        (True, {}, False),
+        ("x", {}, False),
+        (None, {}, False),
+        ({"type": "foo"}, {}, False),
+        ({"$ref": "http://127.0.0.1/schema"}, {}, False),
+        ({"type": "object", "properties": 5}, {}, False),
+        ({"type": "object", "patternProperties": {"(?=x)": {}}}, {}, False),
+    ],
+)
+def test_an_output_fits_only_when_both_checks_pass(schema, output, fitting):
+    assert fits(schema, output) is fitting
+
+
+def test_evidence_that_speaks_against_nothing_leaves_the_verdict():
+    assert weigh(PASSING, Findings()) == PASSING
+    assert weigh(PASSING, Findings((), ("more",))).notes == ("noted", "more")
+
+
+@pytest.mark.parametrize(
+    ("codes", "status", "expected"),
+    [
+        ((200,), "inconclusive", (200,)),
+        ((201,), "inconclusive", (201,)),
+        ((202, 200), "inconclusive", (200, 202)),
+        ((203,), "failed", (203,)),
+        ((200, 203), "failed", (203,)),
+    ],
+)
+def test_other_bytes_fail_and_missing_bytes_leave_open(codes, status, expected):
+    stated = judge(with_reference({}), finding(*codes))
+
+    assert (stated.verification_status, stated.passed, stated.score) == (status, False, 0.0)
+    assert stated.reason_codes == expected
+
+
+@pytest.mark.parametrize("codes", [(200,), (203,)])
+def test_evidence_is_not_even_looked_at_after_a_definite_failure(codes):
+    def never(references):
+        raise AssertionError("looked")
+
+    by_schema = judge(with_reference(5), never)
+    by_policy = judge(with_reference({}, policy=a_binding(THRESHOLDS, {"min_confidence": 0.5})), never)
+
+    assert (by_schema.verification_status, by_schema.reason_codes) == ("failed", (101,))
+    assert (by_policy.verification_status, by_policy.reason_codes) == ("failed", (100, 102))
+
+
+def test_a_candidate_without_references_needs_no_check():
+    def never(references):
+        raise AssertionError("looked")
+
+    assert judge(a_verify_request({}), never).passed
+
+
+def test_empty_codes_need_the_switch_and_a_clean_pass():
+    clean, failing = a_verify_request({}), a_verify_request(5)
+
+    assert judge(clean).reason_codes == (100,)
+    assert judge(clean, empty_reason_codes_on_pass=True).reason_codes == ()
+    assert judge(failing, empty_reason_codes_on_pass=True).reason_codes == (101,)
+    assert judge(clean).verifier_result_hash != judge(clean, empty_reason_codes_on_pass=True).verifier_result_hash
+
+
+def test_the_received_policy_hash_enters_the_result_hash_unchanged():
+    bare = a_verify_request({})
+    prefixed = a_verify_request({}, policy=a_binding(policy_hash=f"sha256:{bare.policy.policy_hash}"))
+
+    assert judge(bare).verifier_result_hash != judge(prefixed).verifier_result_hash
+
+
+@pytest.mark.parametrize(
+    ("codes", "status"), [((100, 200), "inconclusive"), ((100, 201, 999), "failed"), ((100, 203), "failed")]
+)
+def test_an_own_policy_may_be_inconclusive_but_not_over_a_failure(codes, status):
+    own = Policy("vp.mine.v1", "1", {}, COMMON_CODES, "mine", lambda *_: Verdict(False, 0.0, codes))
+    rules = BindingRules("both", {"vp.mine.v1": {"0" * 64}}, [own])
+
+    stated = judge(a_verify_request({}, policy_id="vp.mine.v1"), rules=rules)
+
+    assert stated.verification_status == status
+
+
+def test_notes_reach_the_log_and_not_the_caller():
+    stated = judge(with_reference({}, policy=a_binding(THRESHOLDS, {"speed": 5})), finding(notes=("5 skipped",)))
+
+    assert stated.log_fields()["notes"] == ["unmatched parameter speed", "5 skipped"]
+    assert "notes" not in stated.to_wire()
+
+
+def test_a_wrong_binding_is_refused_before_anything_is_judged():
+    with pytest.raises(PolicyBindingInvalid, match=r"^policy binding invalid: "):
+        judge(a_verify_request({}, policy=a_binding(CROSSCHECK, policy_version="2")))
+
+
+def test_the_documented_request_gets_the_documented_verdict():
+    page = (Path(__file__).parents[2] / "docs" / "verify.md").read_text("utf-8")
+    request, verdict = (loads(block.split("```")[0]) for block in page.split("```json\n")[1:3])
+
+    assert Verifier().post(request) == (200, verdict)
