@@ -15,7 +15,6 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 export UV_PYTHON_DOWNLOADS := never
 export SAM_CLI_TELEMETRY := 0
-export AWS_DEFAULT_REGION ?= us-east-1
 export PIECEWORK_UV := $(CURDIR)/.venv-uv/bin/uv
 export PIECEWORK_PYTHON := $(CURDIR)/.venv/bin/python
 
@@ -49,7 +48,7 @@ check: .venv/$(STAMP) .venv-sam/$(STAMP) ## Format, lint, types, template, OpenA
 	.venv/bin/ruff check .
 	$(PY) -m mypy
 	.venv/bin/cfn-lint template.yaml
-	$(SAM) validate --lint --template template.yaml
+	AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-us-east-1} $(SAM) validate --lint --template template.yaml
 	$(PY) -m local.openapi --check
 
 .PHONY: format
@@ -79,8 +78,8 @@ deploy: build ## Build and deploy (DEPLOY_ARGS="--guided" the first time)
 
 .PHONY: lock
 lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
-	$(COMPILE) $(LOCK_ARGS) --python-version 3.13 layers/piecework/requirements.in -o layers/piecework/requirements.txt
-	$(COMPILE) $(LOCK_ARGS) --python-version 3.13 -c layers/piecework/requirements.txt layers/executors/requirements.in -o layers/executors/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) layers/piecework/requirements.in -o layers/piecework/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/executors/requirements.in -o layers/executors/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/sam.in -o requirements/sam.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/ministack.in -o requirements/ministack.txt

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -30,7 +31,7 @@ Try next:
   curl {credential}{url}/capabilities
   curl {credential}{url}/execute -H 'content-type: application/json' \\
     -d "$(python3 -c 'import json; print(json.load(open("{example}"))["body"])')"
-  make conformance URL={url}
+  make conformance URL={url}{token}
 """
 
 
@@ -39,6 +40,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     base = int(os.environ.get("PIECEWORK_PORT_BASE", PORT_BASE))
     try:
+        for port in (*(base + distance for distance in DOORS.values()), base + AWS_DISTANCE):
+            _check_free(port)
         with contextlib.ExitStack() as running:
             endpoint = running.enter_context(_aws(base + AWS_DISTANCE))
             template = Template.load(ROOT / "template.yaml", parameters(os.environ))
@@ -53,6 +56,13 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 0
+
+
+def _check_free(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise NotStarted(f"port {port}: {error.strerror}; PIECEWORK_PORT_BASE moves all ports") from error
 
 
 def _aws(port: int) -> contextlib.AbstractContextManager[str]:
@@ -74,8 +84,9 @@ def _door(api: str, port: int, endpoint: str) -> Iterator[subprocess.Popen[bytes
 
 def _what_next(url: str, endpoint: str) -> str:
     tokens = os.environ.get(TOKENS, "")
-    credential = f"-u {tokens.partition(',')[0].partition('=')[0]}:SECRET " if tokens else ""
-    return NEXT.format(url=url, endpoint=endpoint, credential=credential, example=EXAMPLE)
+    name = tokens.partition(",")[0].partition("=")[0]
+    credential, token = (f"-u {name}:SECRET ", f" TOKEN={name}=SECRET") if tokens else ("", "")
+    return NEXT.format(url=url, endpoint=endpoint, credential=credential, token=token, example=EXAMPLE)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -69,10 +69,12 @@ def _earlier_answers(task: Task) -> Iterator[Json]:
 
 
 def _reference_answers(task: Task, answer: str) -> Iterator[dict[str, Json]]:
-    """The reference answer, then with less and less of what a closed schema may not name."""
+    """The reference answer, then without what a closed schema does not name."""
     whole = _reference(task, answer)
+    named = task.output_schema.get("properties") if isinstance(task.output_schema, dict) else None
     for dropped in ((), ("decision",), ("check_summary",), ("decision", "check_summary")):
-        yield {name: value for name, value in whole.items() if name not in dropped}
+        if not (isinstance(named, dict) and any(name in named for name in dropped)):
+            yield {name: value for name, value in whole.items() if name not in dropped}
 
 
 def _reference(task: Task, answer: str) -> dict[str, Json]:

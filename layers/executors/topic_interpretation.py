@@ -56,13 +56,14 @@ NEGATION: Final = _words(
 )
 NEGATION_REACH: Final = 5  # words: "not think that we should support"
 AFTERTHOUGHT_REACH: Final = 3  # words: "I support it not", "agree with nothing"
+CLAUSE_REACH: Final = 50  # words that one clause is searched back; longer ones are no prose
 OBJECT_REACH: Final = 2  # words: "against adopting", "decline to support"
 DOUBT: Final = _words("if unless until provided assuming whether might may maybe perhaps possibly")
 CLAUSE_ENDS: Final = frozenset(".!;:") | _words("but although")
 PAUSES: Final = frozenset(",()\n") | _words("and however though yet")
 
 _APOSTROPHES: Final = str.maketrans(dict.fromkeys("\u2019\u02bc\u0060\u00b4\u2018\uff07", "'") | {"\u2212": "-"})
-_QUOTED_LINE: Final = re.compile(r"^\s*>.*$", re.MULTILINE)
+_QUOTED_LINE: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _PHRASES: Final = (
     (re.compile(r"\bno\s+longer\b"), "nolonger"),
     (re.compile(r"\bnot\s+(?:only|just|merely)\b"), ""),
@@ -96,7 +97,7 @@ def topic_interpretation(task: Task, run: Run) -> Outcome:
 
 def choose(source: Mapping[str, Json], proposals: Sequence[Mapping[str, Json]], text: str) -> Mapping[str, Json] | None:
     """The proposal a message is about: the one it replies to, else the only one, else the only one it names."""
-    offered = list({_pair(proposal): proposal for proposal in proposals if all(_pair(proposal))}.values())
+    offered = list({_pair(proposal): proposal for proposal in proposals if _is_named(proposal)}.values())
     replied_to = _text(source.get("reply_to_message_id")).strip()
     if replied_to:
         matching = [found for found in offered if found["proposal_message_id"] == source["reply_to_message_id"]]
@@ -224,7 +225,7 @@ def _is_negated(words: Sequence[str], at: int) -> bool | None:
     """Whether the word stands under a negation; None when one is about that may or may not concern it."""
     if words[at - 1 : at] == ["no"] or any(map(_negates, _near(words, at, NEGATION_REACH))):
         return True
-    clause = takewhile(lambda word: word not in CLAUSE_ENDS, reversed(words[:at]))
+    clause = takewhile(lambda word: word not in CLAUSE_ENDS, reversed(words[max(0, at - CLAUSE_REACH) : at]))
     after = takewhile(_goes_on, words[at + 1 : at + 1 + AFTERTHOUGHT_REACH])
     return None if any(map(_negates, chain(clause, after))) else False
 
@@ -267,6 +268,10 @@ def _text_of(source: Mapping[str, Json]) -> str:
 
 def _pair(proposal: Mapping[str, Json]) -> tuple[str, str]:
     return _text(proposal.get("proposal_id")), _text(proposal.get("proposal_message_id"))
+
+
+def _is_named(proposal: Mapping[str, Json]) -> bool:
+    return all(name.strip() for name in _pair(proposal))
 
 
 def _text(value: Json) -> str:

@@ -10,21 +10,22 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route as AnyRoute
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
 
 from local.gateway import edge
 from local.gateway.authorizing import authorize
 from local.gateway.environments import FunctionFailed, Pool, Throttled
 from local.gateway.events import Call, MalformedResponse, http_response, proxy_event
+from local.gateway.recording import RECORD_AWS_CALLS, recorders
 from local.gateway.routes import Api, Route, match
 from local.gateway.runtime_api import Invocation
 from local.gateway.variables import of_function
 
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024  # what a REST API takes
 MAX_PAYLOAD_BYTES: Final = 6 * 1024 * 1024  # what a synchronous Lambda invocation takes
-METHODS: Final = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 class Gateway:
@@ -33,24 +34,34 @@ class Gateway:
     def __init__(self, api: Api, public_url: str, caller: Mapping[str, str]) -> None:
         self._api = api
         guards = {route.authorizer for route in api.routes}
-        self._pools = {
-            name: Pool(function, of_function(function, caller, sees_tokens=name in guards, public_url=public_url))
+        variables = {
+            name: of_function(function, caller, sees_tokens=name in guards, public_url=public_url)
             for name, function in api.functions.items()
         }
+        self._recorders = recorders(variables, caller.get(RECORD_AWS_CALLS))
+        variables |= {name: recorder.variables for name, recorder in self._recorders.items()}
+        self._pools = {name: Pool(function, variables[name]) for name, function in api.functions.items()}
         self._running: set[asyncio.Task[bytes]] = set()
 
     def app(self) -> Starlette:
         """The ASGI application."""
-        every = AnyRoute("/{path:path}", self._serve, methods=METHODS, include_in_schema=False)
-        return Starlette(routes=[every], lifespan=self._lifespan)
+        return Starlette(routes=[Mount("/", self._http)], lifespan=self._lifespan)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        await asyncio.gather(*(recorder.open() for recorder in self._recorders.values()))
         await asyncio.gather(*(pool.open() for pool in self._pools.values()))
         try:
             yield
         finally:
             await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+            for recorder in self._recorders.values():
+                recorder.close()
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with contextlib.suppress(ClientDisconnect):  # it left while it was still sending
+            response = await self._serve(Request(scope, receive))
+            await response(scope, receive, send)
 
     async def _serve(self, request: Request) -> Response:
         body = await _read(request)

@@ -119,7 +119,7 @@ def _function(template: Template, name: str, body: Mapping[str, Any]) -> Functio
         timeout_seconds=math.ceil(float(merged.get("Timeout", FUNCTION_TIMEOUT_SECONDS))),
         memory_mb=int(merged.get("MemorySize", FUNCTION_MEMORY_MB)),
         environment={key: _text(value) for key, value in variables.items()},
-        reserved=merged.get("ReservedConcurrentExecutions"),
+        reserved=int(merged.get("ReservedConcurrentExecutions", 0)) or None,
     )
 
 

@@ -28,9 +28,11 @@ import httpx
 import pytest
 
 from local import aws
+from local.gateway.recording import RECORD_AWS_CALLS
 from local.gateway.variables import ROOT
 from local.template import REGION, Template
 from local.tether import tethered
+from tests.support import aws_calls
 
 EXECUTORS = Path(__file__).parent / "executors"
 START_SECONDS = 30
@@ -158,7 +160,10 @@ class Gateways:
         name = uuid.uuid4().hex
         log, runs_file = self.folder / f"{name}.log", self.folder / f"{name}.runs"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PIECEWORK_"))}
-        given = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "PIECEWORK_TEST_RUNS": str(runs_file), **variables}
+        own = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "PIECEWORK_TEST_RUNS": str(runs_file)}
+        if template == ROOT / "template.yaml":
+            own[RECORD_AWS_CALLS] = str(aws_calls.folder())
+        given = {**own, **variables}
         command = (sys.executable, "-m", "local.gateway", "--api", api, "--port", "0", "--template", str(template))
         with log.open("wb") as out:
             process = subprocess.Popen(

@@ -73,3 +73,7 @@ def test_bytes_pass_and_traces_start_at_the_edge(template):
     assert api["TracingEnabled"] is True
     assert api["EndpointConfiguration"] == {"Type": "REGIONAL"}
     assert [setting["DataTraceEnabled"] for setting in api["MethodSettings"]] == [False]
+
+
+def test_answers_are_never_compressed_because_the_kernel_cannot_unpack_them(template):
+    assert "MinimumCompressionSize" not in template.of_type("AWS::Serverless::Api")["RuntimeApi"]

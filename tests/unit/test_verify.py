@@ -4,14 +4,17 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from piecework.errors import PolicyBindingInvalid
-from piecework.jsons import loads
+from piecework.jsons import canonical, loads
 from piecework.policies import COMMON_CODES, Policy, Verdict
 from piecework.wattswarm.policies import BindingRules
 from piecework.wattswarm.verify import Findings, Identity, StatedVerdict, fits, verify, weigh
 from tests.support.verification import (
     CROSSCHECK,
+    KERNEL_HASHES,
     THRESHOLDS,
     Verifier,
     a_binding,
@@ -159,3 +162,78 @@ def test_the_documented_request_gets_the_documented_verdict():
     request, verdict = (loads(block.split("```")[0]) for block in page.split("```json\n")[1:3])
 
     assert Verifier().post(request) == (200, verdict)
+
+
+def kernel_fits(schema, value):
+    """The kernel's schema subset (specification 4.2), written a second time from its text."""
+    kinds = {
+        "object": lambda v: isinstance(v, dict),
+        "array": lambda v: isinstance(v, list),
+        "string": lambda v: isinstance(v, str),
+        "boolean": lambda v: isinstance(v, bool),
+        "null": lambda v: v is None,
+        "integer": lambda v: type(v) is int,
+        "number": lambda v: type(v) in (int, float),
+    }
+
+    def is_kind(name, v):
+        return name in kinds and kinds[name](v)
+
+    if not isinstance(schema, dict) or (isinstance(schema.get("type"), str) and not is_kind(schema["type"], value)):
+        return False
+    required, properties = schema.get("required"), schema.get("properties")
+    if isinstance(required, list) and not (isinstance(value, dict) and all(key in value for key in required)):
+        return False
+    if not isinstance(properties, dict) or not isinstance(value, dict):
+        return True
+    typed = [(sub["type"], value[key]) for key, sub in properties.items() if key in value and "type" in sub]
+    return all(is_kind(name, v) for name, v in typed if isinstance(name, str))
+
+
+def kernel_passes(policy_id, schema, output, params):
+    """The kernel's evaluation (specification 4.1), written a second time from its text."""
+    fitting, members = kernel_fits(schema, output), output if isinstance(output, dict) else {}
+    known = params if isinstance(params, dict) else {}
+    if policy_id == THRESHOLDS:
+        least, longest, stated = known.get("min_confidence"), known.get("max_len"), members.get("confidence")
+        confidence = stated if type(stated) in (int, float) else 0.0
+        low = type(least) in (int, float) and confidence < least
+        long = type(longest) is int and longest >= 0 and len(canonical(output)) > longest
+        return fitting and not low and not long
+    if policy_id == CROSSCHECK:
+        summary = members.get("check_summary")
+        good = fitting and isinstance(summary, str) and bool(summary.strip())
+        return good and not (type(known.get("min_score")) in (int, float) and known["min_score"] > 0.9)
+    return fitting
+
+
+KINDS = st.sampled_from(["object", "string", "integer", "number", "boolean", "null", "array", "foo"])
+NAMES = st.sampled_from(["confidence", "check_summary", "answer"])
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([0.0, 0.5, 1.0, "", " ", "ok"]))
+OUTPUTS = st.one_of(VALUES, st.lists(VALUES, max_size=2), st.dictionaries(NAMES, VALUES))
+SUBSCHEMAS = st.fixed_dictionaries({}, optional={"type": KINDS, "minimum": st.just(0), "enum": st.just([1, "ok"])})
+SCHEMAS = st.fixed_dictionaries(
+    {}, optional={"type": KINDS, "required": st.lists(NAMES), "properties": st.dictionaries(NAMES, SUBSCHEMAS)}
+)
+BOUNDS = st.sampled_from(["min_confidence", "max_len", "min_score", "max_confidence", "min_answer"])
+PARAMS = st.one_of(VALUES, st.dictionaries(BOUNDS, st.one_of(VALUES, st.sampled_from([0.9, 0.95, 20, 20.0]))))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(sorted(KERNEL_HASHES)), SCHEMAS, OUTPUTS, PARAMS)
+def test_nothing_passes_that_the_kernel_fails(policy_id, schema, output, params):
+    verdict = judge(a_verify_request(output, schema, policy_id, params))
+
+    assert not verdict.passed or kernel_passes(policy_id, schema, output, params)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(KERNEL_HASHES)), st.dictionaries(NAMES, VALUES), st.dictionaries(BOUNDS, VALUES))
+def test_without_our_extras_the_verdict_is_the_kernels(policy_id, output, params):
+    # Under thresholds min_score would bound a member named score, which the kernel does not do.
+    known = {"min_confidence", "max_len"} if policy_id == THRESHOLDS else {"min_score"}
+    kernel_params = {name: value for name, value in params.items() if name in known}
+
+    verdict = judge(a_verify_request(output, {"type": "object"}, policy_id, kernel_params))
+
+    assert verdict.passed is kernel_passes(policy_id, {"type": "object"}, output, kernel_params)

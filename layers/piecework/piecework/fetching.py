@@ -23,6 +23,7 @@ BODY_LIMIT: Final = 8 * 1024 * 1024  # bytes; eight of them at once still fit a 
 TIMEOUT_SECONDS: Final = 5.0  # per request, name lookup included
 MAX_DIALS: Final = 3  # addresses tried, for hosts that list an unreachable IPv6 address first
 CHUNK: Final = 64 * 1024
+USER_AGENT: Final = "piecework"  # some hosts refuse requests without any
 
 
 class Unreachable(PieceworkError):
@@ -133,7 +134,7 @@ class Fetcher:
         own = {"Host": target.host_header, "Accept-Encoding": "identity", "Connection": "close"}
         if body is not None:
             own["Content-Length"] = str(len(body))
-        for name, value in {**headers, **own}.items():
+        for name, value in {"User-Agent": USER_AGENT, **headers, **own}.items():
             connection.putheader(name, value)
         connection.endheaders(body)
         with connection.getresponse() as response:

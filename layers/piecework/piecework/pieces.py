@@ -1,8 +1,8 @@
 """Pieces: one answer per key, however often it is asked for and wherever its runner dies.
 
 A piece is one small item: `running` under a claim token and a short lease, then `done` or `failed` with its result,
-or `released` after a transient failure. Every write is conditional on the token, so a runner whose lease was taken over can
-neither record nor release. The order of one fresh run, and what a resend sees when the runner dies after each step:
+or `released` after a transient failure. Every write is conditional on the token, so a runner whose lease was taken
+over can neither record nor release. The order of one fresh run, and what a resend sees when its runner dies:
 
     | after step                              | a resend sees                                                    |
     |-----------------------------------------|------------------------------------------------------------------|

@@ -3,14 +3,16 @@
 A value made for one of these forms is a proposal; whoever makes it checks it against the schema itself.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import lcm
 from typing import Final
+from urllib.parse import unquote
 
 from piecework.jsons import Json, canonical
 
 Schema = dict[str, Json]
 
+MAX_ATTEMPTS: Final = 4_000  # subschemas looked at for one document, about 10 µs each
 MAX_MERGES: Final = 40  # applicators followed from one subschema, one inside the other
 
 _APPLICATORS: Final = ("$ref", "allOf", "anyOf", "oneOf", "if", "then", "else")
@@ -24,38 +26,61 @@ class CannotFill(ValueError):
     """No value was found for the schema; the text says which part."""
 
 
-def variants(schema: Json, resolve: Callable[[str], Json], pick: int, depth: int = 0) -> Iterator[Schema]:
-    """Forms without applicators, in the order written, rotated by `pick`.
+class Forms:
+    """Makes the plain forms of one document's subschemas, within one budget of attempts.
 
     Raises:
-        CannotFill: references or alternatives are nested too deep.
+        CannotFill: the budget is spent, or a reference leaves the document.
     """
-    if schema is False or depth > MAX_MERGES:
-        return
-    if not isinstance(schema, dict):
-        yield {}
-        return
-    choices: list[list[Json]] = []
-    if isinstance(schema.get("$ref"), str):
-        choices.append([resolve(schema["$ref"])])
-    choices += [[part] for part in _list(schema, "allOf")]
-    choices += [_rotated(_list(schema, key), pick) for key in ("anyOf", "oneOf") if key in schema]
-    if "if" in schema:
-        when_true = {"allOf": [schema["if"], schema.get("then", True)]}
-        choices.append(_rotated([when_true, schema.get("else", True)], pick))
-    own = {key: value for key, value in schema.items() if key not in _APPLICATORS}
-    yield from _combined(own, choices, resolve, pick, depth)
 
+    def __init__(self, document: Json) -> None:
+        self._document = document
+        self._left = MAX_ATTEMPTS
 
-def _combined(
-    own: Schema, choices: list[list[Json]], resolve: Callable[[str], Json], pick: int, depth: int
-) -> Iterator[Schema]:
-    if not choices:
-        yield own
-        return
-    for option in choices[0]:
-        for form in variants(option, resolve, pick, depth + 1):
-            yield from _combined(merge(own, form), choices[1:], resolve, pick, depth + 1)
+    def of(self, schema: Json, pick: int, depth: int = 0) -> Iterator[Schema]:
+        """Forms without applicators, in the order written, rotated by `pick`."""
+        self._left -= 1
+        if self._left < 0:
+            raise CannotFill("it has too many alternatives")
+        if schema is False or depth > MAX_MERGES:
+            return
+        if not isinstance(schema, dict):
+            yield {}
+            return
+        own = {key: value for key, value in schema.items() if key not in _APPLICATORS}
+        yield from self._combined(own, self._choices(schema, pick), pick, depth)
+
+    def _choices(self, schema: Schema, pick: int) -> list[list[Json]]:
+        """What else a value must fit: for each applicator, the schemas of which one is taken."""
+        choices: list[list[Json]] = []
+        if isinstance(schema.get("$ref"), str):
+            choices.append([self._resolve(schema["$ref"])])
+        choices += [[part] for part in _list(schema, "allOf")]
+        choices += [_rotated(_list(schema, key), pick) for key in ("anyOf", "oneOf") if key in schema]
+        if "if" in schema:
+            when_true = {"allOf": [schema["if"], schema.get("then", True)]}
+            choices.append(_rotated([when_true, schema.get("else", True)], pick))
+        return choices
+
+    def _combined(self, own: Schema, choices: list[list[Json]], pick: int, depth: int) -> Iterator[Schema]:
+        if not choices:
+            yield own
+            return
+        for option in choices[0]:
+            for form in self.of(option, pick, depth + 1):
+                yield from self._combined(merge(own, form), choices[1:], pick, depth + 1)
+
+    def _resolve(self, reference: str) -> Json:
+        value = self._document
+        if not reference.startswith("#"):
+            raise CannotFill("it refers by the document's own identifier")
+        for part in unquote(reference[1:]).split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(value, list):
+                value = value[int(key)] if key.isdigit() and int(key) < len(value) else True
+            else:
+                value = value.get(key, True) if isinstance(value, dict) else True
+        return value
 
 
 def _list(schema: Schema, key: str) -> list[Json]:

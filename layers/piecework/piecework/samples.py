@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from piecework.jsons import Json, canonical
 from piecework.sample_scalars import numbers, texts
-from piecework.sample_variants import CannotFill, Schema, merge, types_of, variants
+from piecework.sample_variants import CannotFill, Forms, Schema, merge, types_of
 from piecework.schemas import SchemaRejected, compile_schema, minimal_ok
 
 __all__ = ["ANY_TEXT", "CannotFill", "fill"]
@@ -73,6 +73,7 @@ class _Filler:
     def __init__(self, document: Json, hints: Mapping[str, Json]) -> None:
         self._document = document
         self._hints = hints
+        self._all_forms = Forms(document)
         self._parts = 0
         self._checks = 0
 
@@ -94,7 +95,7 @@ class _Filler:
 
     def _forms(self, schema: Json, at: At) -> Iterator[Schema]:
         """The schema's plain forms; deep inside, those that need least come first, so that recursion ends."""
-        forms = variants(schema, self._resolve, at.pick)
+        forms = self._all_forms.of(schema, at.pick)
         if at.depth <= SHALLOW:
             return forms
         near = list(islice(forms, MAX_TRIES))
@@ -124,16 +125,6 @@ class _Filler:
             return compile_schema({**shared, "allOf": [schema]}).is_valid(value)
         except SchemaRejected:
             return True
-
-    def _resolve(self, reference: str) -> Json:
-        value = self._document
-        if not reference.startswith("#"):
-            raise CannotFill("it refers to another document")
-        for part in reference[1:].split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            value = value[int(key)] if isinstance(value, list) and key.isdigit() else value
-            value = value.get(key, {}) if isinstance(value, dict) else value
-        return value
 
     def _given(self, form: Schema, name: str, salt: int) -> Iterator[Json]:
         """What the schema or the hints name outright."""
@@ -256,7 +247,7 @@ class _Filler:
 
 
 def _needs(form: Schema) -> float:
-    return len(form.get("required", ())) + form.get("minItems", 0) + form.get("minProperties", 0)
+    return len(form.get("required", ())) + float(form.get("minItems", 0)) + float(form.get("minProperties", 0))
 
 
 def _item_schema(form: Schema, index: int) -> Json:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from piecework.policies import Policy
     from piecework.wattswarm.events import AgentEvents, HookedEvents
     from piecework.wattswarm.execute import Execute
-    from piecework.wattswarm.fetch import EvidenceCheck
+    from piecework.wattswarm.fetch import EvidenceCheck, Get
     from piecework.wattswarm.messages import VerifyRequest
     from piecework.wattswarm.verify import CheckEvidence, StatedVerdict
 
@@ -240,13 +240,12 @@ def _evidence_check(settings: RuntimeSettings) -> Callable[[str], CheckEvidence]
     def check() -> EvidenceCheck:
         from piecework.aws.bucket import EvidenceBucket
         from piecework.aws.clients import Clients
-        from piecework.fetching import Fetcher
         from piecework.wattswarm.fetch import EvidenceCheck, FetchEvidence
 
+        mode = FetchEvidence(settings.fetch_evidence)
         (bucket_name,) = _needed("PIECEWORK_BUCKET")
-        clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
-        reader = EvidenceBucket(lambda: clients.s3, bucket_name)
-        return EvidenceCheck(FetchEvidence(settings.fetch_evidence), reader, Fetcher().get)
+        s3 = Clients(os.environ.get("AWS_ENDPOINT_URL")).s3  # made here: references are read by several threads
+        return EvidenceCheck(mode, EvidenceBucket(lambda: s3, bucket_name), _get() if mode == "all" else None)
 
     def checking(public_url: str) -> CheckEvidence:
         def look(references: Sequence[Mapping[str, Json]]) -> Findings:
@@ -255,6 +254,12 @@ def _evidence_check(settings: RuntimeSettings) -> Callable[[str], CheckEvidence]
         return look
 
     return checking
+
+
+def _get() -> Get:
+    from piecework.fetching import Fetcher
+
+    return Fetcher().get
 
 
 def _bundle(settings: RuntimeSettings) -> Bundle:

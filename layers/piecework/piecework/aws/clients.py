@@ -1,15 +1,18 @@
-"""boto3 clients, made once per environment, and the translation of their errors."""
+"""AWS clients, made once per environment, and the translation of their errors.
+
+They come from botocore itself: boto3 makes the very same clients, and imports its transfer manager for 60 ms first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session
 
 from piecework.errors import Unavailable
 
@@ -28,19 +31,20 @@ class Clients:
 
     def __init__(self, endpoint_url: str | None = None) -> None:
         self._endpoint_url = endpoint_url
+        self._session = Session()
 
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
         config = self._config(READ_SECONDS)
-        client: DynamoDBClient = boto3.client("dynamodb", config=config, endpoint_url=self._endpoint_url)
-        return client
+        made: Any = self._session.create_client("dynamodb", config=config, endpoint_url=self._endpoint_url)
+        return cast("DynamoDBClient", made)
 
     @cached_property
     def s3(self) -> S3Client:
         style: Any = {"addressing_style": "path"} if self._endpoint_url else {}
         config = self._config(S3_READ_SECONDS).merge(Config(signature_version="s3v4", s3=style))
-        client: S3Client = boto3.client("s3", config=config, endpoint_url=self._endpoint_url)
-        return client
+        made: Any = self._session.create_client("s3", config=config, endpoint_url=self._endpoint_url)
+        return cast("S3Client", made)
 
     @staticmethod
     def _config(read_seconds: float) -> Config:

@@ -1,7 +1,8 @@
 """The results table: pieces and their steps, one item each, every write conditional.
 
 Attributes: `pk` (key), `state`, `claim`, `lease_until` (ms), `fingerprint`, `result` (bytes) or `pointer`,
-`reason_code`, `reason`, `expires_at` (s; the table's TTL). TTL deletes late, so every condition treats an expired item as absent.
+`reason_code`, `reason`, `expires_at` (s; the table's TTL). TTL deletes late, so every condition treats an expired item
+as absent.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
                      no:  model-2 with the reason → … → model-(1 + repairs) → refused
 
 Every call is a step, so a runner that takes the piece over continues after the last answered call and pays for no call
-twice. The problem sent back names places and keywords of the schema, never values.
+twice. A repair shows the model its last answer alone, so that each call costs about the same.
 """
 
 from dataclasses import dataclass, field, replace
@@ -61,15 +61,15 @@ class Completion:
             self.run.note(**self._figures())
 
     def _converse(self) -> Json:
-        self.turns.append(Turn("user", first_message(self.task)))
-        problem = ""
+        asked = Turn("user", first_message(self.task))
+        self.turns, problem = [asked], ""
         for number in range(1, self.brain.repairs + 2):
             reply = self._call(number)
             fit = read_answer(self.task, reply)
             if fit.problem is None:
                 return fit.output
             problem = fit.problem
-            self.turns += [Turn("assistant", reply.text), Turn("user", repair_message(problem))]
+            self.turns = [asked, Turn("assistant", reply.text), Turn("user", repair_message(problem))]
             self.run.progress(100 * number / (self.brain.repairs + 2), "the model's answer is being repaired")
         raise Refused(f"the model gave no output that fits output_schema: {problem}")
 

@@ -28,6 +28,7 @@ OVERLOADED: Final = frozenset({429, 503, 529})
 REJECTED: Final = frozenset({400, 415, 422})
 DECLINED: Final = "content_filter"
 CUT: Final = "length"
+TOO_SLOW: Final = (TimeoutError, urllib3.exceptions.ReadTimeoutError)
 # ValueError is what a TLS socket says when it is shut while somebody reads.
 BROKEN: Final = (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, ValueError)
 
@@ -99,7 +100,7 @@ class OpenAiModel:
                 raw = self._read(response)
                 cutoff.remaining()  # a socket that was shut reads like an answer that ended
             except BROKEN as error:
-                if cutoff.expired or isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError):
+                if cutoff.expired or isinstance(error, TOO_SLOW):
                     raise UpstreamFailed("the model did not answer in time") from error
                 raise UpstreamFailed("the model's endpoint is out of reach or broke off") from error
             finally:

@@ -31,7 +31,9 @@ STATUS: Final[Mapping[str, int]] = {
     "unavailable": 503,
 }
 INTERNAL_ERROR: Final = 500
-MESSAGE_CHARACTERS: Final = 400  # with the members around it an error body stays under the kernel's 512
+MESSAGE_CHARACTERS: Final = (
+    400  # as escaped JSON; with the members around it an error body stays under the kernel's 512
+)
 
 ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "/execute": ("POST",),
@@ -106,4 +108,7 @@ def error_response(error: PieceworkError) -> Response:
 def clean(text: str) -> str:
     """A message fit for a caller: one line, short, without the phrase that the kernel acts on."""
     line = _FINAL_PHRASE.sub("[removed]", _NOT_TEXT.sub(" ", text)).strip()
-    return line if len(line) <= MESSAGE_CHARACTERS else line[:MESSAGE_CHARACTERS] + "…"
+    kept = line[:MESSAGE_CHARACTERS]
+    while (size := len(json.dumps(kept, ensure_ascii=False)) - 2) > MESSAGE_CHARACTERS:  # quotes cost two each
+        kept = kept[: len(kept) * MESSAGE_CHARACTERS // size]
+    return kept if kept == line else kept + "…"

@@ -42,12 +42,13 @@ def admit(evidence: Iterable[Evidence], policy: EvidencePolicy, room: int = TOTA
 
 
 def admit_refs(refs: Sequence[dict[str, Json]], verify_cost_units: int | None) -> list[dict[str, Json]]:
-    """As many references as the verify budget pays for: one unit per distinct digest."""
-    if verify_cost_units is None:
-        return list(refs)
-    affordable, digests, admitted = max(0, verify_cost_units - VERDICT_UNITS), set[str](), []
+    """As many references as fit the kernel's event and the verify budget pays for: one unit per distinct digest."""
+    affordable = len(refs) if verify_cost_units is None else max(0, verify_cost_units - VERDICT_UNITS)
+    room, digests, admitted = TOTAL_BYTES - len("[]"), set[str](), []
     for ref in refs:
-        if str(ref["digest"]) in digests or len(digests) < affordable:
+        size = len(canonical(ref)) + 1
+        if size <= room and (str(ref["digest"]) in digests or len(digests) < affordable):
+            room -= size
             digests.add(str(ref["digest"]))
             admitted.append(ref)
     return admitted

@@ -24,6 +24,7 @@ OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger c
 NOT_JSON: Final = f"the output is not JSON of at most {MAX_DEPTH_OUT} levels"
 MIME_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+(?:; ?[a-z0-9-]+=[a-zA-Z0-9.+-]+)?")
 UNKNOWN_MIME: Final = "application/octet-stream"
+TOKEN_COUNTS: Final = {"InputTokens": "input_tokens", "OutputTokens": "output_tokens"}  # metrics from run.note
 STAGES: Final[Mapping[str, Stage]] = {
     "verify": "verify",
     "finalize": "finalize",
@@ -169,7 +170,7 @@ class Execute:
         if not answer.ok:
             failure = loads(answer.body)
             raise StoredFailure(failure["code"], failure["message"])
-        return Executed(answer.body, answer.ok, _facts(order, answer, runs), _counts(answer))
+        return Executed(answer.body, answer.ok, _facts(order, answer, runs), _counts(answer, runs))
 
     def _read(self, body: dict[str, Json], caller: str) -> Order:
         request = parse(ExecuteRequest, body)
@@ -283,6 +284,9 @@ def _facts(order: Order, answer: Answer, runs: list[Run]) -> dict[str, Any]:
     return facts
 
 
-def _counts(answer: Answer) -> dict[str, int]:
-    counts = {"Replays": answer.replayed, "Waits": answer.waited, "TakeOvers": answer.took_over}
-    return {name: 1 for name, happened in counts.items() if happened}
+def _counts(answer: Answer, runs: list[Run]) -> dict[str, int]:
+    counts = {"Replays": int(answer.replayed), "Waits": int(answer.waited), "TakeOvers": int(answer.took_over)}
+    for run in runs:
+        for name, fact in TOKEN_COUNTS.items():
+            counts[name] = counts.get(name, 0) + int(run.facts.get(fact, 0))
+    return {name: count for name, count in counts.items() if count}

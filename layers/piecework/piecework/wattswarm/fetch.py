@@ -42,7 +42,7 @@ class FetchEvidence(StrEnum):
 
 
 class EvidenceReader(Protocol):
-    """Reads our own artifacts."""
+    """Reads our own artifacts; called from several threads at once."""
 
     def read(self, digest: str, token: str) -> Served | None: ...
 

@@ -6,7 +6,7 @@ Schema, because that is what the caller wrote.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from piecework.jsons import Json
@@ -117,25 +117,31 @@ def verify(
     verdict = bound.policy.evaluate(candidate, binding.policy_params, fitting)
     if verdict.passed and candidate.evidence_refs:  # a definite failure outweighs all that evidence could show
         verdict = weigh(verdict, check_evidence(candidate.evidence_refs))
-    codes = () if verdict.passed and empty_reason_codes_on_pass else verdict.reason_codes
+    if verdict.passed and empty_reason_codes_on_pass:
+        verdict = replace(verdict, reason_codes=())
+    return state(verdict, request, identity, bound.rule)
+
+
+def state(verdict: Verdict, request: VerifyRequest, identity: Identity, hash_rule: str) -> StatedVerdict:
+    """The verdict with its identity and result hash."""
     return StatedVerdict(
         verification_status=_status(verdict),
         passed=verdict.passed,
         score=verdict.score,
-        reason_codes=codes,
+        reason_codes=verdict.reason_codes,
         verifier_result_hash=verifier_result_hash(
-            candidate_id=candidate.candidate_id,
-            execution_id=candidate.execution_id,
+            candidate_id=request.candidate.candidate_id,
+            execution_id=request.candidate.execution_id,
             model_id=identity.model_id,
             passed=verdict.passed,
-            policy_hash=binding.policy_hash,
+            policy_hash=request.policy.policy_hash,
             provider_family=identity.provider_family,
-            reason_codes=codes,
+            reason_codes=verdict.reason_codes,
             score=verdict.score,
         ),
         provider_family=identity.provider_family,
         model_id=identity.model_id,
-        hash_rule=bound.rule,
+        hash_rule=hash_rule,
         notes=verdict.notes,
     )
 

@@ -1,0 +1,111 @@
+"""What IAM calls a request to AWS: the actions and resources a role must allow for it.
+
+Read from the request as it goes over the wire, so that it holds whatever client library made it. What is not known here
+gets a name that no policy has, and so counts as not allowed.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from local.template import ACCOUNT, REGION
+
+SIGNED_FOR: Final = re.compile(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/aws4_request")
+TRANSACTED: Final = {
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "Delete": "DeleteItem",
+    "ConditionCheck": "ConditionCheckItem",
+    "Get": "GetItem",
+}
+OBJECT_ACTIONS: Final = {
+    "GET": "s3:GetObject",
+    "HEAD": "s3:GetObject",
+    "PUT": "s3:PutObject",
+    "DELETE": "s3:DeleteObject",
+}
+WRITE_HEADERS: Final = {  # what a header of a PUT needs besides
+    "if-match": "s3:GetObject",
+    "x-amz-acl": "s3:PutObjectAcl",
+    "x-amz-tagging": "s3:PutObjectTagging",
+}
+OBJECT_QUERY: Final = frozenset({"x-id"})  # the operation's name, which changes nothing
+
+Permission = tuple[str, str]  # action, resource
+Naming = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to AWS; header names are lower-case, the body is that of a JSON protocol or empty."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    @property
+    def service(self) -> str:
+        """The service that the request is signed for."""
+        signed = SIGNED_FOR.search(self.headers.get("authorization", ""))
+        return signed[1] if signed else "unsigned"
+
+    @property
+    def operation(self) -> str:
+        """The operation's name in a JSON protocol; else the method and path."""
+        named = self.headers.get("x-amz-target", "").rpartition(".")[2]
+        return named or f"{self.method} {self.target}"
+
+
+def needed(call: Call, named: Naming = str) -> list[Permission]:
+    """The permissions without which AWS would refuse the call; `named` replaces names of tables, buckets, secrets."""
+    reader = _READERS.get(call.service)
+    return reader(call, named) if reader else [(f"{call.service}:{call.operation}", "*")]
+
+
+def _dynamodb(call: Call, named: Naming) -> list[Permission]:
+    body = json.loads(call.body)
+    operation = call.operation
+    if operation.startswith("Transact"):
+        parts = ((kind, part) for entry in body["TransactItems"] for kind, part in entry.items())
+        return [(f"dynamodb:{TRANSACTED[kind]}", _table(part, named)) for kind, part in parts]
+    if operation.startswith("Batch"):
+        return [(f"dynamodb:{operation}", _table({"TableName": name}, named)) for name in body["RequestItems"]]
+    return [(f"dynamodb:{operation}", _table(body, named))]
+
+
+def _table(body: Mapping[str, Any], named: Naming) -> str:
+    name = str(body.get("TableName", "*")).rpartition("/")[2]
+    index = f"/index/{body['IndexName']}" if "IndexName" in body else ""
+    return f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{named(name)}{index}"
+
+
+def _s3(call: Call, named: Naming) -> list[Permission]:
+    parts = urlsplit(call.target)
+    bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
+    query = set(parse_qs(parts.query, keep_blank_values=True)) - OBJECT_QUERY
+    if not key:
+        action = "s3:ListBucket" if call.method == "GET" and "list-type" in query else f"s3:{call.operation}"
+        return [(action, f"arn:aws:s3:::{named(bucket)}")]
+    resource = f"arn:aws:s3:::{named(bucket)}/{key}"
+    if query or call.method not in OBJECT_ACTIONS:
+        return [(f"s3:{call.operation}", resource)]
+    more = WRITE_HEADERS.items() if call.method == "PUT" else ()
+    return [
+        (OBJECT_ACTIONS[call.method], resource),
+        *((action, resource) for header, action in more if header in call.headers),
+    ]
+
+
+def _secretsmanager(call: Call, named: Naming) -> list[Permission]:
+    return [(f"secretsmanager:{call.operation}", named(str(json.loads(call.body).get("SecretId", "*"))))]
+
+
+_READERS: Final[Mapping[str, Callable[[Call, Naming], list[Permission]]]] = {
+    "dynamodb": _dynamodb,
+    "s3": _s3,
+    "secretsmanager": _secretsmanager,
+}

@@ -1,0 +1,136 @@
+"""What each function's role allows, held against the calls that the function was seen to make."""
+
+import copy
+import fnmatch
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from local.gateway.variables import ROOT
+from local.template import ACCOUNT, REGION, Template, _Loader
+
+ROLE = "AWS::IAM::Role"
+FUNCTION = "AWS::Serverless::Function"
+TOKENS = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:tokens-AbCdEf"
+EXECUTOR_SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:executors-AbCdEf"
+EVERY_PERMISSION = {"RuntimeTokensSecretArn": TOKENS, "ExecutorSecretArn": EXECUTOR_SECRET}
+
+# Permissions that no call through the endpoint can show, and why they are needed.
+EXCEPTIONS = {
+    "logs:CreateLogStream": "Lambda itself opens the log stream of each environment, with the function's role",
+    "logs:PutLogEvents": "Lambda itself writes what the function prints, with the function's role",
+    "xray:PutTraceSegments": "Lambda itself sends the segments of a traced function, with the function's role",
+    "xray:PutTelemetryRecords": "Lambda itself reports how many segments it sent or dropped",
+}
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True, order=True)
+class Call:
+    """A permission that a function needed; `${VARIABLE}` stands for what the function knows under that name."""
+
+    function: str
+    action: str
+    resource: str
+
+
+@dataclass(frozen=True, order=True)
+class Grant:
+    """One action on one resource that a function's role allows."""
+
+    function: str
+    sid: str
+    action: str
+    resource: str
+
+    def covers(self, call: Call) -> bool:
+        """Whether the call is one of those allowed."""
+        same = self.function == call.function and _matches(call.action.lower(), self.action.lower())
+        return same and _matches(call.resource, self.resource)
+
+
+@cache
+def _raw() -> dict[str, Any]:
+    loader = _Loader((ROOT / "template.yaml").read_text("utf-8"))
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+def template_with(change: Callable[[dict[str, Any]], None] = lambda raw: None) -> Template:
+    """template.yaml with every optional permission in it, after a change to its source."""
+    raw = copy.deepcopy(_raw())
+    change(raw)
+    return Template(raw, ROOT, EVERY_PERMISSION)
+
+
+def grants_of(template: Template, kind: str = FUNCTION) -> set[Grant]:
+    """Everything that the functions' roles allow."""
+    roles = {template.resolve({"Fn::GetAtt": [name, "Arn"]}): body for name, body in template.of_type(ROLE).items()}
+    return {
+        Grant(function, statement["Sid"], action, resource)
+        for function, body in template.of_type(kind).items()
+        for statement in _statements(roles[body["Role"]])
+        for action in _listed(statement["Action"])
+        for resource in _listed(statement["Resource"])
+    }
+
+
+def _statements(role: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = [entry for policy in role.get("Policies", ()) for entry in policy["PolicyDocument"]["Statement"]]
+    understood = {"Sid", "Effect", "Action", "Resource"}
+    assert all(set(entry) == understood and entry["Effect"] == "Allow" for entry in found), "not read here"
+    return found
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))
+
+
+def as_deployed(call: Call, template: Template) -> Call:
+    """The call with the names that the deployed function would have, as its variables in the template say."""
+    known = template.of_type(FUNCTION)[call.function].get("Environment", {}).get("Variables", {})
+    resource = _VARIABLE.sub(lambda found: str(known.get(found[1], found[0])), call.resource)
+    return Call(call.function, call.action, resource)
+
+
+def refused(calls: Iterable[Call], template: Template) -> list[Call]:
+    """The calls that the deployed functions' roles would refuse."""
+    grants = grants_of(template)
+    deployed = {as_deployed(call, template) for call in calls}
+    return sorted(call for call in deployed if not any(grant.covers(call) for grant in grants))
+
+
+def unused(calls: Iterable[Call], template: Template) -> list[Grant]:
+    """The permissions that no call needed and no exception explains."""
+    deployed = {as_deployed(call, template) for call in calls}
+    traced = {name for name, body in template.of_type(FUNCTION).items() if "Tracing" in body}
+    return sorted(
+        grant
+        for grant in grants_of(template)
+        if not any(grant.covers(call) for call in deployed) and not _is_explained(grant, traced)
+    )
+
+
+def _is_explained(grant: Grant, traced: set[str]) -> bool:
+    return grant.action in EXCEPTIONS and (not grant.action.startswith("xray:") or grant.function in traced)
+
+
+def used(calls: Mapping[Call, int], template: Template) -> dict[str, dict[str, int]]:
+    """How often each permission was needed, by function: the figures of a run's report."""
+    counts: dict[str, Counter[str]] = {}
+    for call, times in calls.items():
+        deployed = as_deployed(call, template)
+        granted = [grant for grant in grants_of(template) if grant.covers(deployed)]
+        label = f"{call.action} {granted[0].resource}" if granted else f"REFUSED {call.action} {deployed.resource}"
+        counts.setdefault(call.function, Counter())[label] += times
+    return {function: dict(sorted(found.items())) for function, found in sorted(counts.items())}
