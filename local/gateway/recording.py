@@ -92,6 +92,7 @@ class Requests:
 
     def __init__(self, hear: Callable[[Call], None]) -> None:
         self._hear = hear
+        self._head: h11.Request | None = None
         self._begin(b"")
 
     def feed(self, data: bytes) -> None:
@@ -112,7 +113,7 @@ class Requests:
     def _begin(self, data: bytes) -> None:
         """Each request gets a state machine of its own: the answers between them are not looked at."""
         self._connection = h11.Connection(h11.SERVER)
-        self._head: h11.Request | None = None
+        self._head = None
         self._body = bytearray()
         if data:
             self._connection.receive_data(data)

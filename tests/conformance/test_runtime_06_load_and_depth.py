@@ -25,11 +25,7 @@ POSTED = {
     "/verify": lambda planted: a_verify_request({"answer": "x", "planted": planted}),
     "/agent-events": lambda planted: {"event": {**an_event_request()["event"], "payload": {"planted": planted}}},
 }
-PLANTED_AT = {
-    "/execute": 3,
-    "/verify": 3,
-    "/agent-events": 3,
-}  # containers around what is planted, at the deepest place
+PLANTED_AT = 3  # containers around what is planted, at its deepest place in each
 
 
 @pytest.fixture(scope="module")

@@ -15,26 +15,15 @@ import pytest
 from piecework.aws.bucket import EvidenceBucket, OverflowBucket
 from piecework.aws.pieces_table import PiecesTable
 from piecework.errors import KeyConflict, PieceworkError, Retryable
-from piecework.executors import Executor, Outcome, Run, Task
-from piecework.manifest import Bundle, Entry, Manifest
+from piecework.executors import Outcome, Run, Task
 from piecework.pieces import INLINE_LIMIT, LEASE_MS, Claim, Pieces, Result, piece_key
 from piecework.wattswarm.execute import Execute, fingerprint_of
 from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.fakes import FakeClock, no_renewal
+from tests.support.flows import SCHEMA, OneExecutor
 from tests.support.quiet import QuietLog
 
 RECOVERY_SECONDS = 60
-
-
-class OneExecutor(Bundle):
-    """A bundle of the one executor under test."""
-
-    def __init__(self, function: Callable[[Task, Run], Outcome]) -> None:
-        super().__init__(Manifest((Entry("probe", "", ("swarm",), ("default",)),)), "probe")
-        self.__dict__["probe"] = Executor("probe", function, ("swarm",), {"default": {}}, 1_000, 60_000, "after", False)
-
-    def serving(self, task_type: str) -> Executor:
-        return self.__dict__["probe"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +62,7 @@ class Stage:
             ttl_seconds=3600,
         )
         self.flow = Execute(
-            bundle=OneExecutor(function=self.executor),
+            bundle=OneExecutor(self.executor),
             pieces=self.pieces,
             steps=table,
             evidence=EvidenceBucket(lambda: s3, aws.bucket),
@@ -106,11 +95,10 @@ class Stage:
         return self.flow.execute(self.body(prompt), caller="c", until_ms=until_ms, public_url="http://x").body
 
     def body(self, prompt: str = "p") -> dict[str, Any]:
-        schema = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "string"}}}
         return {
             **{"task_id": "t", "execution_id": self.execution_id, "attempt_id": "a", "task_type": "swarm"},
             **{"inputs": {"prompt": prompt}, "profile": "default", "stage": "explore"},
-            "task_contract": {"output_schema": schema},
+            "task_contract": {"output_schema": SCHEMA},
         }
 
     def claim_as_another(self) -> Claim:

@@ -100,7 +100,7 @@ def texts_for(pattern: str, least: int, most: int) -> Iterator[str]:
         for pick in range(MAX_PICKS):
             text = make(min(extra, MAX_TEXT), pick)
             if not pattern.endswith("$"):
-                text += PLAIN[0] * min(least - len(text), MAX_TEXT)
+                text += PLAIN[pick] * min(max(extra, least - len(text)), MAX_TEXT)
             if least <= len(text) <= most:
                 yield text
 

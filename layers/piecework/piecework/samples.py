@@ -28,6 +28,7 @@ _OBJECT_KEYS: Final = ("properties", "required", "minProperties", "additionalPro
 _ARRAY_KEYS: Final = ("items", "prefixItems", "minItems", "maxItems", "contains", "uniqueItems")
 _STRING_KEYS: Final = ("minLength", "maxLength", "pattern", "format")
 _NUMBER_KEYS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_KINDS: Final = ("string", "object", "integer", "array", "boolean", "null")
 _INFERRED: Final = (
     ("object", _OBJECT_KEYS),
     ("array", _ARRAY_KEYS),
@@ -136,7 +137,11 @@ class _Filler:
             known = {canonical(value) for value in allowed}
             if hint is not None and canonical(hint) in known:
                 yield hint
-            yield from allowed[salt % len(allowed) :] + allowed[: salt % len(allowed)] if allowed else ()
+            start = salt % len(allowed) if allowed else 0
+            for value in allowed[start:] + allowed[:start]:
+                yield value
+                if isinstance(value, float) and value.is_integer():
+                    yield int(value)  # equal to the validator, and an integer to the kernel
             return
         if hint is not None and not salt and _is_kind(hint, form):
             yield hint
@@ -149,7 +154,8 @@ class _Filler:
         if "type" in form:
             kinds = sorted(types_of(form["type"]), key=lambda kind: kind == "null")
         else:
-            kinds = [kind for kind, keys in _INFERRED if any(key in form for key in keys)] or ["string", "object"]
+            likely = [kind for kind, keys in _INFERRED if any(key in form for key in keys)]
+            kinds = likely + [kind for kind in _KINDS if kind not in likely]
         start = pick % len(kinds) if kinds else 0
         return kinds[start:] + kinds[:start]
 

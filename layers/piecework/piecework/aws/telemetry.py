@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import MetricUnit, Metrics
+from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
 FIELD_CHARACTERS: Final = 200  # caller-supplied texts are cut to this in a line
 
