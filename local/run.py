@@ -37,7 +37,8 @@ Try next:
 
 def main() -> int:
     """Run until a signal; returns the exit status."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, _interrupt)
     base = int(os.environ.get("PIECEWORK_PORT_BASE", PORT_BASE))
     try:
         for port in (*(base + distance for distance in DOORS.values()), base + AWS_DISTANCE):

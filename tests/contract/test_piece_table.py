@@ -122,6 +122,15 @@ class TestPieceTable:
                 late_write()
         assert table.read(key).token == "t2" and table.read(key).state is State.RUNNING
 
+    def test_a_late_runner_cannot_pass_off_anothers_answer_as_its_own(self, table, key):
+        table.claim(key, a_piece("t1"), START_MS)
+        table.claim(key, a_piece("t2", now_ms=LATER), LATER)
+        table.record(key, "t2", recorded(a_piece("t2"), b"the answer"))
+
+        with pytest.raises(LeaseLost):
+            table.record(key, "t1", recorded(a_piece("t1"), b"late"))
+        assert table.read(key).body == b"the answer"
+
     def test_nothing_can_be_written_to_a_piece_that_is_not_there(self, table, key):
         with pytest.raises(LeaseLost):
             table.record(key, "t1", recorded(a_piece("t1")))
@@ -169,3 +178,19 @@ class TestPieceTable:
             thread.join()
 
         assert outcomes.count(True) == 1 and len(outcomes) == 16
+
+
+def test_waiters_and_steps_read_what_was_written_last():
+    from piecework.aws.pieces_table import PiecesTable
+
+    class Client:
+        asked: list[dict] = []
+
+        def get_item(self, **request):
+            self.asked.append(request)
+            return {}
+
+    table = PiecesTable(Client(), "t")
+
+    assert table.read("k") is None and table.find("k") is None
+    assert [request["ConsistentRead"] for request in Client.asked] == [True, True]

@@ -112,6 +112,18 @@ def test_an_output_that_would_be_refused_is_a_recorded_failure(output):
     assert len(bench.tasks) == 1
 
 
+def test_a_check_that_would_take_too_long_is_a_recorded_failure_too():
+    schema = {"type": "object", "$defs": {"d0": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/d24"}}}
+    for n in range(24):
+        schema["$defs"][f"d{n + 1}"] = {"anyOf": [{"$ref": f"#/$defs/d{n}"}, {"$ref": f"#/$defs/d{n}"}]}
+    bench = FlowBench(answering({"a": 1}))
+
+    for _ in range(2):
+        with pytest.raises(StoredFailure, match="no output that fits"):
+            bench.execute(schema=schema)
+    assert len(bench.tasks) == 1
+
+
 def test_tuples_and_huge_integers_come_out_as_json_has_them():
     bench = FlowBench(answering({"answer": "x", "pair": (1, 2), "big": 2**70}))
 

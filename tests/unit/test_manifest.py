@@ -56,7 +56,10 @@ def test_a_written_manifest_is_read_without_importing_any_executor(tmp_path):
     (package / "boom.py").write_text("raise RuntimeError('imported')")
     found = Manifest((Entry("boom", "executors.boom", ("swarm",), ("default",)),), {"vp.x": "executors.boom"})
     manifest.write(found, package / "manifest.json")
-    script = "import sys; from piecework import manifest; m = manifest.load(); print(m.executors[0].name, 'asyncio' in sys.modules)"
+    script = (
+        "import sys; from piecework import manifest; m = manifest.load();"
+        " print(m.executors[0].name, 'asyncio' in sys.modules)"
+    )
 
     shown = subprocess.run(
         [sys.executable, "-c", script],

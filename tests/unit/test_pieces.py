@@ -112,6 +112,19 @@ def test_waiters_share_the_transient_failure_of_the_run_they_waited_for(bench):
     assert caught.value.code == "unavailable" and bench.runs == 0
 
 
+def test_a_waiter_whose_key_went_to_another_payload_is_told_so(bench):
+    claim = bench.pieces.claim(KEY, PRINT)
+
+    def replace_payload() -> None:
+        bench.on_sleep = lambda: None
+        bench.pieces.release(claim, Retryable("busy"))
+        bench.pieces.record(bench.pieces.claim(KEY, "other"), Result(b"another payload's answer"))
+
+    bench.on_sleep = replace_payload
+    with pytest.raises(KeyConflict):
+        bench.perform()
+
+
 def test_a_permanent_failure_is_an_answer(bench):
     answer = bench.perform(lambda claim: Result(b"never", ok=False))
 

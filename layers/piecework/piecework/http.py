@@ -8,8 +8,8 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from piecework.errors import BadRequest, TooLarge, Unauthorized, UnsupportedMediaType
 from piecework.jsons import Json, loads
@@ -18,11 +18,11 @@ BODY_LIMIT: Final = 4 * 1024 * 1024  # decoded bytes; base64 of it still fits La
 JSON_MEDIA_TYPE: Final = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
 TRACE_ID: Final = re.compile(r"Root=1-[0-9a-f]{8}-[0-9a-f]{24}")
 TRACE_PARENT: Final = re.compile(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 EDGE_MARGIN_MS: Final = 1_500  # what a function keeps back to answer before the edge gives up
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request as the door sees it; header names are lower-case, values in their order of arrival."""
 
     method: str
@@ -33,8 +33,8 @@ class Request:
     query: Mapping[str, list[str]]
     context: Mapping[str, Any]
     remaining_ms: Callable[[], int]
-    _body: str | None
-    _is_base64: bool
+    text: str | None
+    is_base64: bool
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any], remaining_ms: Callable[[], int]) -> "Request":
@@ -48,8 +48,8 @@ class Request:
             query=_multi(event.get("multiValueQueryStringParameters"), event.get("queryStringParameters"), str),
             context=event.get("requestContext") or {},
             remaining_ms=remaining_ms,
-            _body=event.get("body"),
-            _is_base64=bool(event.get("isBase64Encoded")),
+            text=event.get("body"),
+            is_base64=bool(event.get("isBase64Encoded")),
         )
 
     @property
@@ -84,11 +84,11 @@ class Request:
             BadRequest: it says base64 and is not.
             TooLarge: it is over `BODY_LIMIT`.
         """
-        raw = self._body or ""
+        raw = self.text or ""
         if len(raw) > BODY_LIMIT * 4 // 3 + 4:
             raise TooLarge(f"the body is over {BODY_LIMIT} bytes")
         try:
-            data = base64.b64decode(raw, validate=True) if self._is_base64 else raw.encode("utf-8", "surrogatepass")
+            data = base64.b64decode(raw, validate=True) if self.is_base64 else raw.encode("utf-8", "surrogatepass")
         except (binascii.Error, ValueError):
             raise BadRequest("the body is not valid base64") from None
         if len(data) > BODY_LIMIT:
@@ -119,16 +119,15 @@ class Request:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """What a door answers, and what its outcome line and metrics say of it."""
 
     status: int
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = NOTHING
     is_binary: bool = False
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, Any] = NOTHING
+    counts: Mapping[str, int] = NOTHING
 
     def to_proxy(self, trace_id: str | None = None) -> dict[str, Any]:
         """The Lambda proxy answer."""

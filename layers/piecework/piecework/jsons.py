@@ -5,7 +5,6 @@ sorted by code point, raw UTF-8, integers within i64/u64 as integers, everything
 `loads` reads what that codec reads, so parsing and writing again never changes a value.
 """
 
-import hashlib
 import json
 import re
 from typing import Any, Final, NoReturn
@@ -71,6 +70,8 @@ def canonical(value: Json) -> bytes:
 
 def digest(value: Json) -> str:
     """Lower-case hex SHA-256 of the canonical bytes."""
+    import hashlib  # loads OpenSSL, which costs the functions that hash nothing 3 ms
+
     return hashlib.sha256(canonical(value)).hexdigest()
 
 

@@ -12,10 +12,10 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from piecework.errors import SettingsError, Unprocessable
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:  # a function that only advertises never pays for these import
 
 PACKAGE: Final = "executors"
 FILE_NAME: Final = "manifest.json"
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One registered executor, as much as can be told without importing it."""
 
     name: str
@@ -36,13 +36,12 @@ class Entry:
     profiles: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """Everything registered: executors by name, and the modules of own policies by policy id and of hooks by event."""
 
     executors: tuple[Entry, ...]
-    policies: Mapping[str, str] = field(default_factory=dict)
-    event_hooks: Mapping[str, str] = field(default_factory=dict)
+    policies: Mapping[str, str] = NOTHING
+    event_hooks: Mapping[str, str] = NOTHING
 
 
 def discover(extra_path: str = "") -> Manifest:
@@ -88,20 +87,20 @@ def load(extra_path: str = "") -> Manifest:
 
 def write(manifest: Manifest, out: Path) -> None:
     """Write the manifest where `load` finds it."""
-    out.write_text(json.dumps(asdict(manifest), indent=1) + "\n", "utf-8")
+    entries = [entry._asdict() for entry in manifest.executors]
+    members = {"executors": entries, "policies": {**manifest.policies}, "event_hooks": {**manifest.event_hooks}}
+    out.write_text(json.dumps(members, indent=1) + "\n", "utf-8")
 
 
-@dataclass(frozen=True)
 class Bundle:
     """The registered executors with the one that serves everything nobody else claims."""
 
-    manifest: Manifest
-    default: str
-    strict_task_types: bool = False
-
-    def __post_init__(self) -> None:
-        if self.default not in self._by_name:
-            raise SettingsError(f"the default executor {self.default!r} is not registered")
+    def __init__(self, manifest: Manifest, default: str, strict_task_types: bool = False) -> None:
+        self.manifest = manifest
+        self.default = default
+        self.strict_task_types = strict_task_types
+        if default not in self._by_name:
+            raise SettingsError(f"the default executor {default!r} is not registered")
 
     @cached_property
     def _by_name(self) -> Mapping[str, Entry]:

@@ -1,8 +1,7 @@
 """Settings of the bundle, read once from the environment; all problems in one message."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, Self, cast, get_args
+from typing import Final, Literal, NamedTuple, Self, cast, get_args
 
 from piecework.errors import SettingsError
 
@@ -12,8 +11,7 @@ FetchEvidence = Literal["off", "own", "all"]
 TRUE: Final = frozenset({"1", "true", "yes", "on"})
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeSettings:
+class RuntimeSettings(NamedTuple):
     """The runtime door's settings; `template.yaml` sets each from a parameter."""
 
     default_executor: str = "echo"
@@ -87,6 +85,9 @@ class Reader:
             return value
         self._problems.append(f"{name} must be one of {', '.join(allowed)}")
         return allowed[0]
+
+    def problem(self, text: str) -> None:
+        self._problems.append(text)
 
     def finish(self) -> None:
         """Raises SettingsError when anything was wrong."""

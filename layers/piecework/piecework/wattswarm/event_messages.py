@@ -14,7 +14,7 @@ def _as_text(value: Json) -> Json:
     return value if value is None or isinstance(value, str) else canonical(value).decode("utf-8")
 
 
-JsonText = Annotated[str | None, BeforeValidator(_as_text)]
+JsonText = Annotated[str | None, BeforeValidator(_as_text, json_schema_input_type=Any)]
 
 
 class AgentCard(Message):

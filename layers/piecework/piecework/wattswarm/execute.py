@@ -15,13 +15,14 @@ from piecework.executors import Artifact, Executor, Log, Outcome, Refused, Run, 
 from piecework.jsons import MAX_DEPTH_OUT, Json, canonical, check_depth, digest, loads
 from piecework.manifest import Bundle
 from piecework.pieces import Answer, Claim, Pieces, Result, piece_key
-from piecework.schemas import Checker, compile_schema, minimal_ok
+from piecework.schemas import Checker, SchemaRejected, compile_schema, minimal_ok
 from piecework.steps import PieceSteps, StepTable
 from piecework.wattswarm.evidence import TOTAL_BYTES, admit, admit_refs
 from piecework.wattswarm.messages import Contract, ExecuteRequest, parse
 
 OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
 NOT_JSON: Final = f"the output is not JSON of at most {MAX_DEPTH_OUT} levels"
+FAILS_MINIMAL: Final = "the output fails the kernel's own check of type, required or properties"
 MIME_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+(?:; ?[a-z0-9-]+=[a-zA-Z0-9.+-]+)?")
 UNKNOWN_MIME: Final = "application/octet-stream"
 TOKEN_COUNTS: Final = {"InputTokens": "input_tokens", "OutputTokens": "output_tokens"}  # metrics from run.note
@@ -90,11 +91,12 @@ class Order:
             return f"the output is over {OUTPUT_BYTES} bytes"
         if output is None:
             return "the output is null"
-        if not minimal_ok(self.contract.output_schema, output):
-            return (
-                self.schema.explain(output) or "the output fails the kernel's own check of type, required or properties"
-            )
-        return None if self.schema.is_valid(output) else self.schema.explain(output)
+        try:
+            if minimal_ok(self.contract.output_schema, output) and self.schema.is_valid(output):
+                return None
+            return self.schema.explain(output) or FAILS_MINIMAL
+        except SchemaRejected as too_costly:
+            return too_costly.message
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The worker door: hired over HIRE, paid through x402."""

@@ -1,0 +1,96 @@
+"""The worker door's settings (worker specification 9), read once from the environment."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from piecework.settings import TRUE, Reader
+
+ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+MOST_ATTEMPTS: Final = 10
+LONGEST_URL_TTL: Final = 43_200  # seconds; a role's credentials seldom live longer
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """Every setting; addresses in lower case, URLs without a trailing slash."""
+
+    public_base_url: str
+    worker_wallets: tuple[str, ...]  # as given, so that they can be shown with their checksum
+    worker_agent_id: str
+    facilitator_url: str = ""
+    facilitator_auth: str = ""  # ARN of a secret with a CDP key, or empty
+    base_rpc_url: str = ""
+    allow_testnet: bool = False
+    x402_v1: bool = True
+    bind_payer: bool = True
+    default_attempts: int = 3
+    max_body_bytes: int = 262_144
+    inline_output_bytes: int = 1_048_576
+    url_ttl_seconds: int = 3_600
+    result_days: int = 7
+    stream_unpaid_output: bool = False
+    sse_mode: str = "buffered"
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> Self:
+        """Read the settings.
+
+        Raises:
+            SettingsError: a setting is missing or has no meaning; the message names every such one.
+        """
+        reader = Reader(env)
+        settings = cls(
+            public_base_url=_base_url(reader),
+            worker_wallets=_wallets(reader),
+            worker_agent_id=_agent_id(reader),
+            facilitator_url=reader.text("FACILITATOR_URL", "").rstrip("/"),
+            facilitator_auth=reader.text("FACILITATOR_AUTH", ""),
+            base_rpc_url=reader.text("BASE_RPC_URL", ""),
+            allow_testnet=reader.switch("ALLOW_TESTNET"),
+            x402_v1=_is_on(reader, "X402_V1"),
+            bind_payer=_is_on(reader, "BIND_PAYER"),
+            default_attempts=min(reader.positive("DEFAULT_ATTEMPTS", 3), MOST_ATTEMPTS),
+            max_body_bytes=reader.positive("MAX_BODY_BYTES", 262_144),
+            inline_output_bytes=reader.positive("INLINE_OUTPUT_BYTES", 1_048_576),
+            url_ttl_seconds=min(reader.positive("URL_TTL_SECONDS", 3_600), LONGEST_URL_TTL),
+            result_days=reader.positive("RESULT_DAYS", 7),
+            stream_unpaid_output=reader.switch("STREAM_UNPAID_OUTPUT"),
+            sse_mode=reader.choice("SSE_MODE", ("buffered", "streaming")),
+        )
+        reader.finish()
+        return settings
+
+
+def is_https_or_loopback(url: str) -> bool:
+    """Whether a URL of ours is secure: https, or plain http that never leaves this machine."""
+    parts = urlsplit(url)
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))
+
+
+def _base_url(reader: Reader) -> str:
+    url = reader.needed("PUBLIC_BASE_URL").rstrip("/")
+    if url and not is_https_or_loopback(url):
+        reader.problem("PUBLIC_BASE_URL must be an https URL")
+    return url
+
+
+def _wallets(reader: Reader) -> tuple[str, ...]:
+    wallets = tuple(part.strip() for part in reader.needed("WORKER_WALLETS").split(",") if part.strip())
+    if not all(ADDRESS.fullmatch(wallet) for wallet in wallets):
+        reader.problem("WORKER_WALLETS must be a comma list of 0x addresses")
+    return wallets
+
+
+def _agent_id(reader: Reader) -> str:
+    agent_id = reader.needed("WORKER_AGENT_ID")
+    if agent_id and not re.fullmatch(r"agent_[a-z0-9]+", agent_id):
+        reader.problem("WORKER_AGENT_ID must match agent_[a-z0-9]+")
+    return agent_id
+
+
+def _is_on(reader: Reader, name: str) -> bool:
+    return reader.text(name, "on").lower() in TRUE

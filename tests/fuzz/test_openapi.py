@@ -1,0 +1,72 @@
+"""Schemathesis, from an environment of its own, against a running door and the published OpenAPI document."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.gateway.variables import ROOT
+from tests.fuzz.narrowed import narrowed
+from tests.support.machine import RunningGateway
+
+PROGRAM = ROOT / ".venv-fuzz" / "bin" / "schemathesis"
+PUBLISHED = ROOT / "docs" / "openapi" / "runtime.json"
+SECRET = "secret-of-the-fuzzer-0123456789"
+CHECKS = (
+    "not_a_server_error",  # no 5xx at all: nothing here is slow, busy or out of reach
+    "status_code_conformance",  # so no 408 and no 429 either: they are not in the document
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "unsupported_method",
+    "allow_header_conformance",
+    "ignored_auth",
+    # not positive_data_acceptance: the document cannot say which policies, profiles and schemas are served
+)
+
+
+@pytest.fixture(scope="module")
+def door(gateway) -> RunningGateway:
+    """A door that asks for a credential."""
+    return gateway(PIECEWORK_RUNTIME_TOKENS=f"fuzz={SECRET}")
+
+
+@pytest.fixture(params=["published", "narrowed"])
+def document(request, tmp_path) -> Path:
+    """The published document, and one that gets past the first checks."""
+    if request.param == "published":
+        return PUBLISHED
+    path = tmp_path / "narrowed.json"
+    path.write_text(json.dumps(narrowed(json.loads(PUBLISHED.read_text("utf-8")))), "utf-8")
+    return path
+
+
+def fuzzed(door: RunningGateway, document: Path, out: Path, seconds: int, *more: str) -> dict[str, Any]:
+    """The report of one run, which must have found nothing."""
+    report = out / "report.json"
+    command = [str(PROGRAM), "run", str(document), "--url", door.url, "--auth", f"fuzz:{SECRET}", *more]
+    command += ["--checks", ",".join(CHECKS), "--report-json-path", str(report), "--no-color", "--no-shrink"]
+    ended = subprocess.run(command, cwd=out, capture_output=True, text=True, timeout=seconds, check=False)
+    assert ended.returncode == 0, ended.stdout[-6_000:] + ended.stderr[-2_000:]
+    found: dict[str, Any] = json.loads(report.read_text("utf-8"))
+    assert found["complete"] and found["operations"]["tested"] == found["operations"]["total"] == 6
+    assert "Traceback" not in door.logged()
+    return found
+
+
+def test_no_request_of_250_breaks_the_door(door, document, tmp_path):
+    fixed = ("--phases", "fuzzing", "--max-examples", "80", "--generation-deterministic")
+
+    report = fuzzed(door, document, tmp_path, 240, *fixed)
+
+    assert report["test_cases"]["generated"] >= 250
+
+
+@pytest.mark.slow
+def test_no_request_of_2500_breaks_the_door(door, document, tmp_path):
+    report = fuzzed(door, document, tmp_path, 1_500, "--phases", "coverage,fuzzing", "--max-examples", "650")
+
+    assert report["test_cases"]["generated"] >= 2_500
