@@ -33,12 +33,12 @@ run: $(ENVS) ## Start the front door and an embedded AWS on 127.0.0.1
 	$(PY) -m local.run
 
 .PHONY: test
-test: $(ENVS) .venv-sam/$(STAMP) ## Run the tests (build/junit.xml)
+test: $(ENVS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) ## Run the tests (build/junit.xml)
 	@mkdir -p build
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --junitxml=build/junit.xml $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all: $(ENVS) .venv-sam/$(STAMP) ## Run every test, the slow ones too
+test-all: $(ENVS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) ## Run every test, the slow ones too
 	@mkdir -p build
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "slow or not slow" --junitxml=build/junit.xml $(PYTEST_ARGS)
 
@@ -84,6 +84,7 @@ lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/hire/requirements.txt requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/sam.in -o requirements/sam.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/ministack.in -o requirements/ministack.txt
+	$(COMPILE) $(LOCK_ARGS) requirements/fuzz.in -o requirements/fuzz.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/uv.in -o requirements/uv.txt
 
 .PHONY: clean

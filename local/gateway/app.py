@@ -9,10 +9,9 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from local.gateway import edge
@@ -43,12 +42,12 @@ class Gateway:
         self._pools = {name: Pool(function, variables[name]) for name, function in api.functions.items()}
         self._running: set[asyncio.Task[bytes]] = set()
 
-    def app(self) -> Starlette:
-        """The ASGI application."""
-        return Starlette(routes=[Mount("/", self._http)], lifespan=self._lifespan)
+    def app(self) -> Router:
+        """The ASGI application; a route of its own would not match a path with a line break in it."""
+        return Router(default=self._http, redirect_slashes=False, lifespan=self._lifespan)
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+    async def _lifespan(self, app: Router) -> AsyncIterator[None]:
         await asyncio.gather(*(recorder.open() for recorder in self._recorders.values()))
         await asyncio.gather(*(pool.open() for pool in self._pools.values()))
         try:

@@ -28,6 +28,10 @@ class FunctionFailed(Exception):
         self.message = message
 
 
+class Gone(FunctionFailed):
+    """The process ended before it took the invocation; another one may have it."""
+
+
 class Environment:
     """One process and its Runtime API."""
 
@@ -63,6 +67,7 @@ class Environment:
         """Run one invocation to its end.
 
         Raises:
+            Gone: the process never took it.
             FunctionFailed: there is no response.
         """
         answered = self._api.submit(invocation)
@@ -75,7 +80,7 @@ class Environment:
             raise FunctionFailed(f"Task timed out after {timeout_seconds:.2f} seconds")
         answer = answered.result()
         if answer.failed:
-            raise FunctionFailed(answer.error_message())
+            raise (FunctionFailed if self._api.delivered else Gone)(answer.error_message())
         return answer.payload
 
     def kill(self) -> None:
@@ -125,7 +130,12 @@ class Pool:
             Throttled: the function has no environment left.
             FunctionFailed: there is no response.
         """
-        environment = self._warm() or await self._start()
+        while environment := self._warm():
+            with contextlib.suppress(Gone):  # it died while it was idle; nothing has been run
+                return await self._run(environment, invocation)
+        return await self._run(await self._start(), invocation)
+
+    async def _run(self, environment: Environment, invocation: Invocation) -> bytes:
         try:
             return await environment.invoke(invocation, self.function.timeout_seconds)
         finally:

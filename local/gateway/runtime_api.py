@@ -46,6 +46,7 @@ class RuntimeApi:
         self._waiting: asyncio.Queue[Invocation | None] = asyncio.Queue()
         self._server: asyncio.Server | None = None
         self.taken = asyncio.Event()
+        self.delivered = False
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     async def open(self) -> str:
@@ -63,6 +64,7 @@ class RuntimeApi:
     def submit(self, invocation: Invocation) -> "asyncio.Future[Answer]":
         """Queue an invocation; the future ends with the function's answer."""
         self.taken.clear()
+        self.delivered = False
         self.answer = asyncio.get_running_loop().create_future()
         self._waiting.put_nowait(invocation)
         return self.answer
@@ -81,18 +83,18 @@ class RuntimeApi:
                 if headers.get("expect") == "100-continue":
                     writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
-                writer.write(await self._reply(request, body))
+                writer.write(await self._reply(request, body, reader))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the process is gone; whoever watches it ends the invocation
         finally:
             writer.close()
 
-    async def _reply(self, request: str, body: bytes) -> bytes:
+    async def _reply(self, request: str, body: bytes, reader: asyncio.StreamReader) -> bytes:
         _, path, _ = request.split(" ", 2)
         if path.endswith("/invocation/next"):
             invocation = await self._waiting.get()
-            if invocation is None:
+            if invocation is None or reader.at_eof():  # the process is gone: what it did not get, another may have
                 raise ConnectionResetError
             return self._deliver(invocation)
         if path.endswith("/response"):
@@ -107,6 +109,7 @@ class RuntimeApi:
         return _message(202, "Accepted", {}, b'{"status":"OK"}')
 
     def _deliver(self, invocation: Invocation) -> bytes:
+        self.delivered = True
         self.taken.set()
         deadline_ms = int((time.time() + self._timeout_seconds) * 1000)
         headers = {

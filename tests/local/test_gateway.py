@@ -191,7 +191,7 @@ def test_environments_are_reused(edge):
 
 def test_concurrent_requests_get_environments_of_their_own(edge):
     with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(lambda _: httpx.put(f"{edge.url}/probe", json={"sleep": 0.3}, timeout=30), range(4)))
+        answers = list(threads.map(lambda _: edge.http.put("/probe", json={"sleep": 1}), range(4)))
 
     assert [answer.status_code for answer in answers] == [200] * 4
     assert len({answer.json()["pid"] for answer in answers}) == 4
@@ -217,6 +217,16 @@ def test_a_killed_environment_is_one_failed_request(fresh_edge):
     assert killed >= 1
     assert running.result().status_code == 502
     assert fresh_edge.http.put("/probe").status_code == 200
+
+
+def test_an_environment_that_died_idle_costs_no_request(fresh_edge):
+    fresh_edge.http.put("/probe")
+
+    for _ in range(5):
+        pids = fresh_edge.pids(PROBE)
+        assert fresh_edge.kill(PROBE) >= 1
+        wait_until(lambda pids=pids: not any(alive(pid) for pid in pids))
+        assert fresh_edge.http.put("/probe").status_code == 200
 
 
 @pytest.mark.parametrize("wish", [{"raise": "secret"}, {"exit": 3}])
@@ -341,3 +351,9 @@ def test_the_functions_do_not_see_this_repository(edge):
 
     assert Path(path[0]) == BUNDLE.parent / "functions"
     assert all(not (Path(folder) / "template.yaml").exists() for folder in path)
+
+
+def test_an_answer_does_not_wait_for_a_delayed_acknowledgement(edge):
+    fastest = min(edge.http.get("/only").elapsed.total_seconds() for _ in range(20))
+
+    assert fastest < 0.03

@@ -77,7 +77,7 @@ def a_contract(
         "task_id": task_id,
         "task_type": task_type,
         "inputs": inputs,
-        "output_schema": KERNEL_SCHEMA if schema is ABSENT else schema,
+        "output_schema": copy.deepcopy(KERNEL_SCHEMA) if schema is ABSENT else schema,
         "budget": copy.deepcopy(BUDGET),
         "assignment": copy.deepcopy(ASSIGNMENT),
         "acceptance": copy.deepcopy(ACCEPTANCE),

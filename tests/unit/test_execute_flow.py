@@ -152,6 +152,18 @@ def test_a_bug_is_answered_without_its_text_and_may_be_tried_again():
         bench.execute()
 
 
+@pytest.mark.parametrize("attach", [lambda run: run.artifact("a", "text"), lambda run: run.evidence(b"bytes")])
+def test_attaching_the_wrong_kind_is_the_executors_bug_and_releases_the_piece(attach):
+    def work(task, run):
+        attach(run)
+        return Outcome({"answer": "x"})
+
+    bench = FlowBench(work)
+    for _ in range(2):
+        with pytest.raises(Internal):
+            bench.execute(seconds=1)
+
+
 def test_what_is_no_outcome_is_a_bug():
     with pytest.raises(Internal):
         FlowBench(lambda task, run: {"answer": "x"}).execute()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from piecework.errors import InProgress, KeyConflict, LeaseLost, Retryable, Unavailable
-from piecework.pieces import INLINE_LIMIT, LEASE_MS, Claim, Pieces, Recorded, Renewal, Result, Running, piece_key
+from piecework.pieces import INLINE_LIMIT, LEASE_MS, Claim, Pieces, Recorded, Result, Running, piece_key
 from tests.support.fakes import FakeClock, FakeOverflow, FakePieceTable, no_renewal
 
 KEY, PRINT = "k", "f"
@@ -103,6 +103,13 @@ def test_a_transient_failure_releases_the_piece(bench):
     assert bench.perform().body == b"run 1"
 
 
+def test_a_bug_in_the_work_does_not_hold_the_piece_until_its_lease_lapses(bench):
+    with pytest.raises(ZeroDivisionError):
+        bench.perform(lambda claim: Result(str(1 / 0).encode()))
+
+    assert bench.perform(seconds=1).body == b"run 1"
+
+
 def test_waiters_share_the_transient_failure_of_the_run_they_waited_for(bench):
     claim = bench.pieces.claim(KEY, PRINT)
     bench.on_sleep = lambda: bench.pieces.release(claim, Retryable("the model is busy"))
@@ -192,22 +199,6 @@ def test_keys_keep_their_parts_apart():
     assert piece_key("d", "c", "a|b", "c") != piece_key("d", "c", "a", "b|c")
     assert piece_key("d", "c", "ab", "") != piece_key("d", "c", "a", "b")
     assert len(piece_key("d", "c", "x" * 10_000, "\n/#😀")) == 64
-
-
-def test_renewal_goes_on_through_an_outage_and_stops_when_the_lease_is_lost():
-    calls: list[int] = []
-
-    def renew() -> None:
-        calls.append(len(calls))
-        if len(calls) == 1:
-            raise Unavailable("out of reach")
-        if len(calls) == 3:
-            raise LeaseLost("taken over")
-
-    with Renewal(renew, every_seconds=0.001) as renewal:
-        renewal._thread.join(timeout=5)
-
-    assert calls == [0, 1, 2]
 
 
 # Interleavings: every order of the actors' single calls, one actor being the clock that lapses a lease.

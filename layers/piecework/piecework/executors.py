@@ -158,11 +158,15 @@ class Run:
 
     def evidence(self, content: str, mime: str = "text/plain") -> None:
         """Attach inline evidence; the door drops or shortens what its protocol would refuse."""
+        if not isinstance(content, str):
+            raise TypeError("evidence must be text")
         self.collected_evidence.append(Evidence(mime, content))
 
     def artifact(self, name: str, data: bytes, mime: str = "application/octet-stream") -> None:
         """Attach bytes that the caller can fetch by digest."""
-        self.collected_artifacts.append(Artifact(name, data, mime))
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError("an artifact must be bytes")
+        self.collected_artifacts.append(Artifact(name, bytes(data), mime))
 
     def note(self, **facts: int | float | str) -> None:
         """Add figures to this piece's outcome line, such as token counts; never texts of the task."""

@@ -9,7 +9,7 @@ import http.client
 import socket
 import ssl
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,12 +64,14 @@ class Fetcher:
         resolve: Resolve = resolve_name,
         allow: Allow = is_public,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        connect_seconds: float | None = None,
         body_limit: int = BODY_LIMIT,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._resolve = resolve
         self._allow = allow
         self._timeout_seconds = timeout_seconds
+        self._connect_seconds = connect_seconds or timeout_seconds
         self._body_limit = body_limit
         self._given_tls = tls
 
@@ -78,9 +80,15 @@ class Fetcher:
         return self.request("GET", url)
 
     def request(
-        self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        cut: bool = False,
     ) -> Fetched:
-        """Send one request and read its whole answer.
+        """Send one request and read its whole answer; with `cut` as much of its body as comes within the limits.
 
         Raises:
             AddressRefused: the URL is malformed or leads to an address that is not public; nothing was sent.
@@ -93,8 +101,11 @@ class Fetcher:
             try:
                 addresses = vet(target, self._resolve, self._allow)
                 with self._dial(target, addresses, cutoff) as sock:
-                    fetched = self._exchange(sock, target, method, body, headers or {})
-                cutoff.remaining()  # a socket that was shut reads like an answer that ended
+                    fetched = self._exchange(
+                        sock, target, method, body, headers or {}, self._read_some if cut else self._read
+                    )
+                if not cut:
+                    cutoff.remaining()  # a socket that was shut reads like an answer that ended
                 return fetched
             except (OSError, http.client.HTTPException) as error:
                 if cutoff.expired or isinstance(error, TimeoutError):
@@ -105,10 +116,11 @@ class Fetcher:
         *firsts, last = addresses[:MAX_DIALS]
         for address in firsts:
             try:
-                return self._connect(address, target, cutoff, cutoff.remaining() / 2)
+                seconds = min(cutoff.remaining() / 2, self._connect_seconds)
+                return self._connect(address, target, cutoff, seconds)
             except OSError:
                 continue  # the host's next address may answer
-        return self._connect(last, target, cutoff, cutoff.remaining())
+        return self._connect(last, target, cutoff, min(cutoff.remaining(), self._connect_seconds))
 
     def _connect(self, address: str, target: Target, cutoff: "Cutoff", seconds: float) -> socket.socket:
         sock = cutoff.watch(socket.create_connection((address, target.port), timeout=seconds))
@@ -126,7 +138,13 @@ class Fetcher:
         return sock
 
     def _exchange(
-        self, sock: socket.socket, target: Target, method: str, body: bytes | None, headers: Mapping[str, str]
+        self,
+        sock: socket.socket,
+        target: Target,
+        method: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        read: Callable[[http.client.HTTPResponse], bytes],
     ) -> Fetched:
         connection = http.client.HTTPConnection(target.host, target.port)
         connection.sock = sock
@@ -139,7 +157,7 @@ class Fetcher:
         connection.endheaders(body)
         with connection.getresponse() as response:
             found = {name.lower(): value for name, value in response.getheaders()}
-            return Fetched(response.status, found, self._read(response))
+            return Fetched(response.status, found, read(response))
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         if (response.length or 0) > self._body_limit:
@@ -151,6 +169,13 @@ class Fetcher:
                 raise BodyTooLarge(f"the answer is over {self._body_limit} bytes")
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
+        return bytes(body)
+
+    def _read_some(self, response: http.client.HTTPResponse) -> bytes:
+        body = bytearray()
+        with suppress(OSError, http.client.HTTPException):  # the status is what counts; the rest was cut off
+            while len(body) < self._body_limit and (chunk := response.read1(self._body_limit - len(body))):
+                body += chunk
         return bytes(body)
 
     @cached_property

@@ -18,7 +18,6 @@ Sources: runtime specification 1.1 and 3.3; design, "Pieces".
 
 import hashlib
 import secrets
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -26,13 +25,12 @@ from enum import StrEnum
 from random import uniform
 from time import sleep as real_sleep
 from time import time
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
-from piecework.errors import InProgress, KeyConflict, LeaseLost, PieceworkError
+from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, PieceworkError
+from piecework.renewal import Renewal
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed runner is taken over within this
-RENEW_SECONDS: Final = 5.0  # work that ends sooner costs no renewal
 INLINE_LIMIT: Final = 16_384  # bytes of a result kept in the item; more would cost a write unit per KB at every renewal
 FIRST_GAP_SECONDS: Final = 0.05  # a waiter's first pause; short work answers its duplicates at once
 LONGEST_GAP_SECONDS: Final = 1.0  # a waiter costs at most one read a second
@@ -172,33 +170,6 @@ def piece_key(door: str, caller: str, *ids: str) -> str:
     return hashed.hexdigest()
 
 
-class Renewal:
-    """Renews a claim in the background while its work runs."""
-
-    def __init__(self, renew: Callable[[], None], every_seconds: float = RENEW_SECONDS) -> None:
-        self._renew = renew
-        self._every_seconds = every_seconds
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="renewal", daemon=True)
-
-    def _loop(self) -> None:
-        while not self._stop.wait(self._every_seconds):
-            try:
-                self._renew()
-            except LeaseLost:
-                return  # recording is refused by the table from now on
-            except PieceworkError:
-                continue  # the store is out of reach; the next round tries again until the lease lapses
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stop.set()
-        self._thread.join()
-
-
 class Pieces:
     """Claims, runs, records and replays pieces over a table and an overflow store."""
 
@@ -317,6 +288,9 @@ class Pieces:
             raise
         except PieceworkError as error:
             self._give_up(claim, error)
+            raise
+        except Exception:  # noqa: BLE001  # a bug in the work: the next request need not wait for the lease to lapse
+            self._give_up(claim, Internal("the run failed"))
             raise
         return Answer(result.body, result.ok, replayed=False, took_over=claim.took_over)
 

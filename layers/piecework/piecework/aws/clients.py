@@ -20,6 +20,7 @@ from piecework.errors import Unavailable
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
     from types_boto3_s3 import S3Client
+    from types_boto3_sqs import SQSClient
 
 CONNECT_SECONDS: Final = 1.0  # AWS answers a connect in milliseconds; more means trouble, and a retry helps
 READ_SECONDS: Final = 3.0  # DynamoDB answers in tens of milliseconds; leaves room for two retries in a renewal round
@@ -48,6 +49,13 @@ class Clients:
         made: Any = self._session.create_client("s3", config=config, endpoint_url=self._endpoint_url)
         return cast("S3Client", made)
 
+    @cached_property
+    def sqs(self) -> SQSClient:
+        made: Any = self._session.create_client(
+            "sqs", config=self._config(READ_SECONDS), endpoint_url=self._endpoint_url
+        )
+        return cast("SQSClient", made)
+
     @staticmethod
     def _config(read_seconds: float) -> Config:
         return Config(
@@ -61,7 +69,7 @@ class _OurServices(Loader):
     """botocore checks a service's name by listing the folders of all services, twice, for 15 ms; this knows ours."""
 
     def list_available_services(self, type_name: str) -> list[str]:
-        return ["dynamodb", "s3"]
+        return ["dynamodb", "s3", "sqs"]
 
 
 def error_code(error: ClientError) -> str:

@@ -1,4 +1,4 @@
-"""The worker door's ids: checked before any look-up or log line, and made from enough random bits to be capabilities."""
+"""Ids of the worker door: checked before any look-up or log line, made from enough random bits to be capabilities."""
 
 import re
 import secrets

@@ -46,7 +46,7 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
 
 # The kernel turns a failure with this phrase in its text into a final one, whatever the status (specification 1.2).
 _FINAL_PHRASE: Final = re.compile(r"forced\s+offline\s+by\s+policy", re.IGNORECASE)
-_NOT_TEXT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]+")
 
 
 class Telemetry(Protocol):
@@ -107,7 +107,8 @@ def error_response(error: PieceworkError) -> Response:
 
 def clean(text: str) -> str:
     """A message fit for a caller: one line, short, without the phrase that the kernel acts on."""
-    line = _FINAL_PHRASE.sub("[removed]", _NOT_TEXT.sub(" ", text)).strip()
+    text = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is no text
+    line = _FINAL_PHRASE.sub("[removed]", _CONTROLS.sub(" ", text)).strip()
     kept = line[:MESSAGE_CHARACTERS]
     while (size := len(json.dumps(kept, ensure_ascii=False)) - 2) > MESSAGE_CHARACTERS:  # quotes cost two each
         kept = kept[: len(kept) * MESSAGE_CHARACTERS // size]

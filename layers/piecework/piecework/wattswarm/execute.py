@@ -6,8 +6,8 @@ refused without running is refused before the claim. Runtime specification 2.2, 
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from piecework.artifacts import ARTIFACT_LIMIT, EvidenceStore, artifact_token, keep
 from piecework.errors import BadRequest, Internal, PieceworkError, Unprocessable
@@ -64,6 +64,13 @@ KNOWN: Final[Mapping[str, Any]] = {
 }
 
 
+class Judged(NamedTuple):
+    """An output as it will be read back (tuples become lists, huge integers doubles), and why it is refused if so."""
+
+    output: Json
+    problem: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """One request, read and checked, with who serves it."""
@@ -74,6 +81,7 @@ class Order:
     executor: Executor
     caller: str
     fingerprint: str
+    last: dict[bytes, Judged] = field(default_factory=dict, repr=False, compare=False)  # by canonical form; one entry
 
     @property
     def key(self) -> str:
@@ -82,13 +90,26 @@ class Order:
 
     def problem(self, output: Json) -> str | None:
         """Why the kernel or the caller's schema would refuse this output; None when both take it."""
+        return self.judge(output).problem
+
+    def judge(self, output: Json) -> Judged:
+        """The output as it will be read back, and its problem; an executor that asked first is not judged twice."""
         try:
             raw = canonical(output)
             check_depth(raw, MAX_DEPTH_OUT)
+            if len(raw) > OUTPUT_BYTES:
+                return Judged(None, f"the output is over {OUTPUT_BYTES} bytes")
+            judged = self.last.get(raw)
+            output = loads(raw) if judged is None else None
         except (ValueError, BadRequest):
-            return NOT_JSON
-        if len(raw) > OUTPUT_BYTES:
-            return f"the output is over {OUTPUT_BYTES} bytes"
+            return Judged(None, NOT_JSON)
+        if judged is None:
+            judged = Judged(output, self._problem(output))
+            self.last.clear()
+            self.last[raw] = judged
+        return judged
+
+    def _problem(self, output: Json) -> str | None:
         if output is None:
             return "the output is null"
         try:
@@ -193,8 +214,7 @@ class Execute:
         except Exception as bug:  # an executor's bug: logged with its text, answered without it
             self._log.warning("executor_failed", executor=order.executor.name, exception=repr(bug))
             raise Internal("the executor failed; the runtime's log has the reason") from bug
-        output = plain(outcome.output)
-        problem = NOT_JSON if output is NOT_JSON else order.problem(output)
+        output, problem = order.judge(outcome.output)
         if problem is not None:
             return _failure("no_valid_output", f"no output that fits output_schema: {problem}")
         return Result(self._response(order, run, outcome, output, public_url))
@@ -227,14 +247,6 @@ class Execute:
             "created_at": self._clock(),
             "producer": self._producer,
         }
-
-
-def plain(output: Json) -> Json:
-    """The output as it will be read back (tuples become lists, huge integers doubles), or `NOT_JSON`."""
-    try:
-        return loads(canonical(output))
-    except (ValueError, BadRequest):
-        return NOT_JSON
 
 
 def _task(order: Order, deadline_ms: int) -> Task:
@@ -271,7 +283,12 @@ def _known(value: Json, known: Mapping[str, Any]) -> Json:
     """The value without the members that nobody asked for, and without null ones that may as well be absent."""
     if not known or not isinstance(value, dict):
         return value
-    return {key: _known(value[key], inner) for key, inner in known.items() if value.get(key) is not None}
+    kept = {}
+    for name, inner in known.items():
+        member = value.get(name)
+        if member is not None:
+            kept[name] = _known(member, inner) if inner else member
+    return kept
 
 
 def _failure(code: str, message: str) -> Result:

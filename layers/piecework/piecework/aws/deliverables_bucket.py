@@ -1,0 +1,77 @@
+"""The bucket's `deliverables/` prefix: private objects with their SHA-256, and presigned links to them.
+
+A presigned URL dies with the credentials that signed it. A function's own credentials do not say when they end, so links
+are short; where they do say it, a link's stated end is the earlier of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from botocore.exceptions import ClientError
+
+from piecework.aws.bucket import ABSENT, ALREADY_WRITTEN, THE_BUCKET, S3Of
+from piecework.aws.clients import aws_errors, error_code
+from piecework.hire.deliverables import Deliverables, Link, base64_digest
+from piecework.pieces import now_in_ms
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+LINK_SECONDS: Final = 3_600
+SIGNED_SECONDS: Final = 604_800  # the longest that the signature's format allows
+
+
+class DeliverablesBucket(Deliverables):
+    """Deliverables in S3."""
+
+    def __init__(
+        self,
+        s3: S3Of,
+        bucket: str,
+        *,
+        link_seconds: int = LINK_SECONDS,
+        clock: Callable[[], int] = now_in_ms,
+        credentials_end_ms: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+        self._link_seconds = min(link_seconds, SIGNED_SECONDS)
+        self._clock = clock
+        self._credentials_end_ms = credentials_end_ms
+
+    def put(self, key: str, data: bytes, sha256: bytes, mime: str, disposition: str) -> None:
+        with aws_errors(THE_BUCKET):
+            try:
+                self._s3().put_object(
+                    Bucket=self._bucket,
+                    Key=key,
+                    Body=data,
+                    ContentType=mime,
+                    ContentDisposition=disposition,
+                    ChecksumSHA256=base64_digest(sha256),
+                    IfNoneMatch="*",
+                )
+            except ClientError as error:  # keys hold the runner's lease: what stands is our own first try
+                if error_code(error) != ALREADY_WRITTEN:
+                    raise
+
+    def link(self, key: str) -> Link:
+        s3: S3Client = self._s3()
+        parameters = {"Bucket": self._bucket, "Key": key}
+        now_ms = self._clock()
+        url = s3.generate_presigned_url("get_object", Params=parameters, ExpiresIn=self._link_seconds)
+        ends = self._credentials_end_ms()
+        until_ms = now_ms + self._link_seconds * 1000
+        return Link(url, until_ms if ends is None else min(until_ms, ends))
+
+    def exists(self, key: str) -> bool:
+        with aws_errors(THE_BUCKET):
+            try:
+                self._s3().head_object(Bucket=self._bucket, Key=key)
+                return True
+            except ClientError as error:
+                if error_code(error) not in ABSENT | {"403"}:  # without ListBucket, absent is forbidden
+                    raise
+        return False

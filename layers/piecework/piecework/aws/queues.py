@@ -1,0 +1,31 @@
+"""Queues: messages that hold ids only, at once or delayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from piecework.aws.clients import aws_errors
+from piecework.jsons import Json, canonical
+
+if TYPE_CHECKING:
+    from types_boto3_sqs import SQSClient
+
+LONGEST_DELAY_SECONDS: Final = 900  # SQS's own limit
+THE_QUEUE: Final = "the queue"
+
+
+class Queue:
+    """One SQS queue to send to; the client is made with the first message."""
+
+    def __init__(self, sqs: Callable[[], SQSClient], url: str) -> None:
+        self._sqs = sqs
+        self._url = url
+
+    def send(self, message: Mapping[str, Json], delay_ms: int = 0) -> None:
+        """Send a message; a longer delay than the queue can hold is cut, since messages are only early looks."""
+        seconds = min(max(0, -(-delay_ms // 1000)), LONGEST_DELAY_SECONDS)
+        with aws_errors(THE_QUEUE):
+            self._sqs().send_message(
+                QueueUrl=self._url, MessageBody=canonical(dict(message)).decode(), DelaySeconds=seconds
+            )

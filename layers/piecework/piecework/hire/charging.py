@@ -1,0 +1,307 @@
+"""Charging: settle once, read the outcome, reconcile what is unknown; release nothing that was not paid (2.8).
+
+Every step is a conditional move of the record, so at most one `/settle` is in flight:
+
+    | crash after                       | what stands | what happens then                                              |
+    |-----------------------------------|-------------|----------------------------------------------------------------|
+    | the intent (SETTLING) was written | SETTLING    | its lease lapses, longer than the call can take: UNKNOWN       |
+    | `/settle` was sent or answered    | SETTLING    | the same: nobody knows it was answered, so it is reconciled    |
+    | the outcome was written           | its outcome | nothing                                                        |
+    | UNKNOWN, a witness was asked      | UNKNOWN     | asked again at the due time, which stood since UNKNOWN         |
+    | UNKNOWN, `/settle` is sent again  | SETTLING    | as in the first row, with the identical payload                |
+
+An interrupted call is never repeated blindly: only a witness that says the authorization is unspent leads to another
+`/settle`, and the chain takes a nonce once. The settle-watch is the due time that the intent sets in its transaction.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from piecework.due import Nudge
+from piecework.errors import PieceworkError
+from piecework.executors import Log
+from piecework.hire.contracts import ContractRecord
+from piecework.hire.evidence import gather
+from piecework.hire.exchange import NotSent
+from piecework.hire.executions import Execution, Executions, Failure, LedgerRow
+from piecework.hire.facilitator import SETTLE_SECONDS_QUEUED, Facilitator
+from piecework.hire.networks import Network
+from piecework.hire.payments import Payment, read_payment
+from piecework.hire.rpc import Chain
+from piecework.hire.settlement import (
+    FACILITATOR_MARGIN_SECONDS,
+    NotPaid,
+    Paid,
+    PaidUnconfirmed,
+    SettleAgain,
+    Unknown,
+    Unresolved,
+    Unsettled,
+    Wait,
+    classify,
+    look_seconds,
+    paid_receipt,
+    reconcile,
+    refused_receipt,
+    resend_seconds,
+)
+from piecework.hire.states import State
+from piecework.hire.terms import PaymentTerms
+from piecework.jsons import loads
+from piecework.pieces import new_token
+
+WATCH_MS: Final = 120_000  # the settle-watch
+CALL_MARGIN_MS: Final = 20_000  # beyond the call's own limit; until then nobody else may take the settlement for lost
+MOST_ROUNDS: Final = 5  # payments that were definitely not taken
+LATE: Final = "invalid_exact_evm_payload_authorization_valid_before"
+REFUSED: Final = "the work is done, but the payment was not taken; sign a new one to get the result"
+
+
+@dataclass(frozen=True)
+class Charging:
+    """Settles and reconciles; each method returns the record as it then stands."""
+
+    executions: Executions
+    facilitator: Facilitator
+    chain_of: Callable[[Network], Chain | None]
+    clock: Callable[[], int]
+    nudge: Nudge
+    log: Log
+    token: Callable[[], str] = new_token
+
+    def settle(
+        self,
+        execution: Execution,
+        contract: ContractRecord,
+        terms: PaymentTerms,
+        seconds: float = SETTLE_SECONDS_QUEUED,
+        **result: Any,
+    ) -> Execution:
+        """Ask for the money once; `result` is written with the intent.
+
+        Raises:
+            Moved: somebody else moved the record on.
+        """
+        now_ms, payment = self.clock(), payment_of(execution)
+        intent = execution.moved(
+            State.SETTLING,
+            settle_calls=execution.settle_calls + 1,
+            payment_status="settling",
+            lease=self.token(),
+            lease_until_ms=now_ms + int(seconds * 1000) + CALL_MARGIN_MS,
+            due_ms=now_ms + WATCH_MS,
+            blind_ms=now_ms,  # until an answer names a transaction
+            **result,
+        )
+        self.executions.move(execution, intent)
+        settled = self.facilitator.settle(payment, terms, seconds)
+        outcome = classify(settled, payment, terms, first=not execution.is_ambiguous)
+        self.log.info("settle_answered", contract_id=execution.contract_id, outcome=type(outcome).__name__)
+        if isinstance(outcome, Paid):
+            return self.paid(intent, contract, outcome)
+        if isinstance(outcome, NotPaid):
+            return self.not_paid(intent, outcome)
+        if isinstance(outcome, Unknown):
+            return self._unknown(intent, execution, outcome)
+        return self._not_sent(intent, execution, payment, terms, outcome)
+
+    def lapsed(self, execution: Execution) -> Execution:
+        """A settlement whose runner is gone may have charged."""
+        now_ms = self.clock()
+        after = execution.moved(
+            State.UNKNOWN, is_ambiguous=True, lease="", lease_until_ms=0, looks=0, due_ms=now_ms + look_seconds(1) * 1000
+        )
+        self.executions.take_over(execution, after, now_ms)
+        return after
+
+    def look(self, execution: Execution, contract: ContractRecord, terms: PaymentTerms) -> Execution:
+        """Ask the witnesses about an unknown settlement, and act on what they say.
+
+        Raises:
+            Moved: somebody else moved the record on.
+        """
+        now_ms, payment = self.clock(), payment_of(execution)
+        record = Unsettled(
+            payment, terms, execution.hashes, execution.blind_ms or None, execution.funds_missing_ms or None
+        )
+        seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
+        decision = reconcile(record, seen, now_ms)
+        self.log.info("settlement_looked_at", contract_id=execution.contract_id, decision=type(decision).__name__)
+        if isinstance(decision, Paid | PaidUnconfirmed):
+            return self.paid(execution, contract, decision)
+        if isinstance(decision, NotPaid):
+            return self.not_paid(execution, decision)
+        if isinstance(decision, SettleAgain):
+            return self.settle(execution, contract, terms)
+        return self._waiting(execution, decision, now_ms)
+
+    def paid(self, execution: Execution, contract: ContractRecord, outcome: Paid | PaidUnconfirmed) -> Execution:
+        """Release the result, or start the work that was paid before it."""
+        changes: dict[str, Any] = {
+            "payment": "",
+            "claim_status": "spent",
+            "payment_status": "settled" if isinstance(outcome, Paid) else "settled_unconfirmed",
+            "receipt": outcome.receipt if isinstance(outcome, Paid) else None,
+            "lease": "",
+            "lease_until_ms": 0,
+        }
+        now_ms = self.clock()
+        transaction = outcome.transaction if isinstance(outcome, Paid) else ""
+        rows = fee_rows(execution, contract, now_ms, transaction)
+        if not transaction:
+            self.log.warning("settled_unconfirmed", contract_id=execution.contract_id)
+        if execution.result is None:  # settle-before
+            after = execution.moved(State.EXECUTING, due_ms=now_ms, **changes)
+            self.executions.move(execution, after, ledger=rows)
+            return after
+        target = State.PARTIAL_FINAL if execution.is_partial else State.COMPLETED
+        after = execution.moved(target, due_ms=0, finished_at_ms=now_ms, **changes)
+        self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
+        return after
+
+    def not_paid(self, execution: Execution, outcome: NotPaid) -> Execution:
+        """Keep the result unreleased and let the seeker sign anew, a few times."""
+        is_last = execution.rounds + 1 >= MOST_ROUNDS
+        now_ms = self.clock()
+        after = execution.moved(
+            State.FAILED_PERMANENT if is_last else State.UNPAID,
+            rounds=execution.rounds + 1,
+            failure=Failure("PAYMENT_FAILED", REFUSED, {"reason": outcome.reason}),
+            receipt=outcome.receipt,
+            payment="",
+            payment_status="failed",
+            claim_status="released",
+            lease="",
+            lease_until_ms=0,
+            due_ms=0 if is_last else execution.ends_at_ms,
+            finished_at_ms=now_ms if is_last else 0,
+        )
+        self.executions.move(execution, after, webhook_at_ms=now_ms if is_last and execution.has_webhook else 0)
+        return after
+
+    def resolve(self, execution: Execution, contract: ContractRecord, transaction: str | None) -> Execution:
+        """An operator's word on an unknown settlement: the transaction that paid it, or None for not paid.
+
+        Raises:
+            IllegalMove: the settlement is not unknown.
+        """
+        terms = PaymentTerms.of(contract, None, "")
+        payment = payment_of(execution)
+        if transaction is None:
+            reason = "not_paid_by_operator"
+            return self.not_paid(execution, NotPaid(reason, refused_receipt(payment, terms, reason)))
+        return self.paid(execution, contract, Paid(transaction, paid_receipt(payment, terms, transaction)))
+
+    def _unknown(self, intent: Execution, before: Execution, outcome: Unknown) -> Execution:
+        named = outcome.transaction
+        if outcome.alarm:
+            self.log.warning("settlement_alarm", contract_id=intent.contract_id, alarm=outcome.alarm)
+        hashes = intent.hashes if named is None or named in intent.hashes else (*intent.hashes, named)
+        blind_ms = intent.blind_ms if named is None else before.blind_ms
+        return self._to_unknown(intent, hashes=hashes, blind_ms=blind_ms)
+
+    def _to_unknown(self, intent: Execution, **changes: Any) -> Execution:
+        looks = max(1, intent.looks + 1)
+        delay_ms = look_seconds(looks) * 1000
+        after = intent.moved(
+            State.UNKNOWN,
+            is_ambiguous=True,
+            looks=looks,
+            lease="",
+            lease_until_ms=0,
+            due_ms=self.clock() + delay_ms,
+            **changes,
+        )
+        self.executions.move(intent, after)
+        self._remind(after, delay_ms)
+        return after
+
+    def _not_sent(
+        self, intent: Execution, before: Execution, payment: Payment, terms: PaymentTerms, outcome: NotSent
+    ) -> Execution:
+        """Nothing reached the facilitator: the result stays ready, until the authorization is over."""
+        if before.is_ambiguous:
+            return self._to_unknown(intent, blind_ms=before.blind_ms)
+        now_ms, delay_ms = self.clock(), resend_seconds(before.looks + 1) * 1000
+        if now_ms // 1000 + FACILITATOR_MARGIN_SECONDS > payment.authorization.valid_before:
+            return self.not_paid(intent, NotPaid(LATE, refused_receipt(payment, terms, LATE)))
+        target = State.EXECUTING if intent.result is None else State.RESULT_READY
+        after = intent.moved(
+            target,
+            looks=before.looks + 1,
+            blind_ms=before.blind_ms,
+            payment_status="authorized",
+            lease="",
+            lease_until_ms=0,
+            due_ms=now_ms + delay_ms,
+        )
+        self.executions.move(intent, after)
+        self._remind(after, delay_ms)
+        return after
+
+    def _waiting(self, execution: Execution, decision: Wait | Unresolved, now_ms: int) -> Execution:
+        looks = execution.looks + 1
+        is_over = isinstance(decision, Unresolved)
+        missing = isinstance(decision, Wait) and decision.funds_missing
+        after = execution.moved(
+            State.UNKNOWN,
+            looks=looks,
+            due_ms=0 if is_over else now_ms + look_seconds(looks) * 1000,
+            payment_status="unresolved" if is_over else "settling",
+            funds_missing_ms=now_ms if missing else execution.funds_missing_ms,
+        )
+        self.executions.move(execution, after)
+        if is_over:
+            self.log.warning("settlement_unresolved", contract_id=execution.contract_id)
+        else:
+            self._remind(after, after.due_ms - now_ms)
+        return after
+
+    def _remind(self, execution: Execution, delay_ms: int) -> None:
+        due = execution.due
+        try:
+            if due is not None:
+                self.nudge(due, delay_ms)
+        except PieceworkError:
+            self.log.warning("reminder_not_sent", contract_id=execution.contract_id)  # the sweep finds the due time
+
+
+def payment_of(execution: Execution) -> Payment:
+    """The payment that is bound to a record."""
+    return read_payment(loads(execution.payment))
+
+
+def fee_rows(execution: Execution, contract: ContractRecord, now_ms: int, transaction: str) -> list[LedgerRow]:
+    """What the operator owes the platform for a paid contract: a share of the price, rounded down."""
+    fee = contract.document["terms"]["platform_fee"]
+    atomic = int(contract.atomic * Decimal(str(fee["percentage"])) // 100)
+    if atomic == 0:
+        return []
+    return [ledger_row("platform_fee_due", execution, contract, atomic, fee["wallet"], now_ms, transaction)]
+
+
+def refund_rows(execution: Execution, contract: ContractRecord, now_ms: int) -> list[LedgerRow]:
+    """What the operator owes a seeker who paid before the work that then failed."""
+    if not execution.is_paid:
+        return []
+    transaction = str((execution.receipt or {}).get("transaction", ""))
+    return [ledger_row("refund_due", execution, contract, contract.atomic, execution.payer, now_ms, transaction)]
+
+
+def ledger_row(
+    kind: Any, execution: Execution, contract: ContractRecord, atomic: int, wallet: str, now_ms: int, transaction: str
+) -> LedgerRow:
+    """A row about one execution."""
+    return LedgerRow(
+        kind=kind,
+        contract_id=execution.contract_id,
+        task_id=execution.task_id,
+        generation=execution.generation,
+        atomic=atomic,
+        network=contract.network.caip2,
+        wallet=wallet,
+        at_ms=now_ms,
+        transaction=transaction,
+    )

@@ -1,0 +1,203 @@
+"""Executions: the one record of what became of a hired contract, moved by conditional writes only.
+
+Every change is a whole new record that replaces the one of the version before, in one transaction with the nonce claim,
+the ledger rows and the due time that belong to it. So a record that waits for something always has its due time, and a
+runner whose lease was taken over can write nothing. The lease alone is renewed outside of versions.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Protocol, Self
+
+from piecework.due import Due
+from piecework.errors import PieceworkError
+from piecework.hire.errors import CODES, WorkerError
+from piecework.hire.states import ENDED, State, advance
+from piecework.jsons import Json
+
+LONGEST_LIFE_MS: Final = 86_400_000  # of an unfinished task (4.3)
+TASK_DUE: Final = "task"  # kinds of due times
+WEBHOOK_DUE: Final = "webhook"
+DAY_MS: Final = 86_400_000
+KEPT_DAYS: Final = 90  # receipts and claims
+
+PaymentStatus = Literal[
+    "authorized", "settling", "settled", "settled_unconfirmed", "unresolved", "not_charged", "failed"
+]
+ClaimStatus = Literal["active", "released", "spent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A JSON text: in the record when it is small, else in the bucket."""
+
+    text: str | None = field(default=None, repr=False)
+    pointer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a failed attempt is answered with, the first time and every time after."""
+
+    code: str
+    message: str
+    details: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def status(self) -> int:
+        return CODES[self.code].status
+
+    def to_error(self, execution: "Execution") -> WorkerError:
+        """The failure as the door answers it."""
+        return WorkerError(
+            self.code,
+            self.message,
+            self.details,
+            contract_id=execution.contract_id,
+            task_id=execution.task_id,
+            retries_remaining=execution.retries_remaining,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One contract's execution as it stands; times in epoch milliseconds, 0 for none."""
+
+    contract_id: str
+    task_id: str
+    state: State
+    version: int
+    generation: int  # counts inputs: a refused one may be replaced
+    attempt: int  # counts starts of the task logic in this generation
+    attempts: int
+    body_digest: str
+    executor: str
+    created_at_ms: int
+    ends_at_ms: int  # an unfinished task fails then
+    input: Kept
+    claim_key: str
+    payer: str
+    valid_before: int  # seconds
+    payment: str = field(default="", repr=False)  # the payload, a bearer secret; gone after a final outcome
+    payment_version: int = 2
+    claim_status: ClaimStatus = "active"
+    payment_status: PaymentStatus = "authorized"
+    settle_before: bool = False
+    lease: str = ""
+    lease_until_ms: int = 0
+    due_ms: int = 0
+    started_at_ms: int = 0
+    crashes: int = 0  # of this attempt
+    result: Kept | None = None
+    worked_ms: int = 0
+    model: str = ""
+    is_partial: bool = False
+    settle_calls: int = 0  # under this claim
+    is_ambiguous: bool = False  # an earlier settle call of this claim may have charged
+    hashes: tuple[str, ...] = ()  # transactions a facilitator named without success
+    blind_ms: int = 0  # when the last settle call that named no transaction was sent
+    funds_missing_ms: int = 0  # when the facilitator last said so with the nonce unused
+    looks: int = 0  # at an unknown settlement, or tries to send one
+    rounds: int = 0  # settlements that definitely failed
+    receipt: Mapping[str, Json] | None = None
+    failure: Failure | None = None
+    finished_at_ms: int = 0
+    has_webhook: bool = False
+
+    @property
+    def is_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def is_paid(self) -> bool:
+        return self.payment_status in ("settled", "settled_unconfirmed")
+
+    @property
+    def retries_remaining(self) -> int:
+        return max(0, self.attempts - self.attempt)
+
+    @property
+    def due(self) -> Due | None:
+        return Due(self.due_ms, TASK_DUE, self.contract_id) if self.due_ms else None
+
+    @property
+    def expires_at(self) -> int:
+        """When the record may be forgotten, epoch seconds: 90 days on, and past the authorization's end."""
+        kept_ms = max(self.created_at_ms, self.finished_at_ms) + KEPT_DAYS * DAY_MS
+        return max(kept_ms // 1000, self.valid_before + 86_400)
+
+    def is_leased(self, now_ms: int) -> bool:
+        return self.lease != "" and self.lease_until_ms > now_ms
+
+    def moved(self, target: State, **changes: Any) -> Self:
+        """The record one version on, in another state.
+
+        Raises:
+            IllegalMove: the state does not lead there.
+        """
+        return replace(self, state=advance(self.state, target), version=self.version + 1, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """Money that somebody owes somebody, for the operator."""
+
+    kind: Literal["platform_fee_due", "refund_due"]
+    contract_id: str
+    task_id: str
+    generation: int
+    atomic: int
+    network: str
+    wallet: str
+    at_ms: int
+    transaction: str = ""
+
+
+class Moved(PieceworkError):
+    """The record is not as it was read; read it again and decide anew."""
+
+    code = "lease_lost"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("the task moved on meanwhile; ask again")
+
+
+class NonceTaken(WorkerError):
+    """The payment's nonce is bound already, to another contract or to an earlier payment of this one."""
+
+    def __init__(self) -> None:
+        super().__init__("PAYMENT_ALREADY_USED", "this payment is bound already; sign a new one")
+
+
+class Executions(Protocol):
+    """Keeps executions with their claims, ledger rows and due times."""
+
+    def read(self, contract_id: str) -> Execution | None:
+        """The record, strongly consistent."""
+
+    def claim(self, before: Execution | None, after: Execution) -> None:
+        """Bind `after`'s payment and write the record, in one transaction; `before`'s claim is released.
+
+        Raises:
+            Moved: the record is not `before` any more.
+            NonceTaken: the payment is bound already.
+        """
+
+    def move(
+        self, before: Execution, after: Execution, *, ledger: Sequence[LedgerRow] = (), webhook_at_ms: int = 0
+    ) -> None:
+        """Replace `before`; its due time, its claim's status and the ledger follow in the same transaction.
+
+        Raises:
+            Moved: the record is not `before` any more.
+        """
+
+    def take_over(self, before: Execution, after: Execution, now_ms: int) -> None:
+        """As `move`, if the lease that `before` shows has not been renewed past now. Raises Moved."""
+
+    def renew(self, contract_id: str, lease: str, until_ms: int) -> None:
+        """Move the lease on. Raises LeaseLost."""
+
+    def ledger(self, month: str) -> list[LedgerRow]:
+        """The ledger rows of a month, as in 2026-01, oldest first."""

@@ -1,0 +1,202 @@
+"""The x402 facilitator: verifies and settles what a payer signed (worker specification 2.5).
+
+    facilitator: Facilitator = HttpFacilitator(url, authenticate)
+    facilitator.supported() -> Kinds                     # raises PAYMENT_PROVIDER_UNAVAILABLE
+    facilitator.verify(payment, terms) -> Verdict        # raises PAYMENT_PROVIDER_UNAVAILABLE
+    facilitator.settle(payment, terms, seconds) -> Answer | NotSent | Interrupted       # never raises: see settlement
+    SupportedKinds(facilitator).check(network, version)  # cached for an hour; raises PAYMENT_PROVIDER_UNAVAILABLE
+
+`paymentRequirements` is always our own entry, never the client's. A readable `isValid` or `success` counts whatever the
+HTTP status: the CDP facilitator refuses with 400 and reports a pending settlement with 500.
+"""
+
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from time import monotonic
+from typing import Final, Protocol
+
+from piecework.hire.errors import WorkerError
+from piecework.hire.exchange import Answer, Endpoint, Interrupted, NotSent
+from piecework.hire.networks import Network
+from piecework.hire.payments import Payment
+from piecework.hire.terms import SCHEME, PaymentTerms
+from piecework.jsons import Json
+
+VERIFY_SECONDS: Final = 8.0
+SETTLE_SECONDS_QUEUED: Final = 20.0
+SETTLE_SECONDS_INLINE: Final = 10.0
+SUPPORTED_SECONDS: Final = 5.0
+KINDS_LIFE_SECONDS: Final = 3_600.0
+RETRY_AFTER: Final[Mapping[str, str]] = {"Retry-After": "5"}
+REASON: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")  # a reason reaches bodies and logs, so it must be a word
+PAYER_MISMATCH: Final = "payer_mismatch"
+UNNAMED_REASON: Final = "unnamed_reason"
+
+Settled = Answer | NotSent | Interrupted
+Authenticate = Callable[[str, str], Mapping[str, str]]  # (method, URL) -> headers; raises CredentialsMissing
+
+
+class CredentialsMissing(Exception):
+    """The facilitator's credentials cannot be had or read, so nothing can be sent to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What `/verify` says; `payer_differs` is worth an alarm: the facilitator read another payer than we did."""
+
+    is_valid: bool
+    reason: str | None = None
+    payer_differs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Which (version, scheme, network) a facilitator settles."""
+
+    served: frozenset[tuple[int, str, str]]
+
+    def serves(self, network: Network, version: int = 2) -> bool:
+        """Whether payments of this version on this chain can be settled."""
+        return (version, SCHEME, network_name(network, version)) in self.served
+
+
+class Facilitator(Protocol):
+    """Checks and executes signed transfers."""
+
+    def supported(self) -> Kinds:
+        """Raises WorkerError PAYMENT_PROVIDER_UNAVAILABLE."""
+        ...
+
+    def verify(self, payment: Payment, terms: PaymentTerms) -> Verdict:
+        """Raises WorkerError PAYMENT_PROVIDER_UNAVAILABLE."""
+        ...
+
+    def settle(self, payment: Payment, terms: PaymentTerms, seconds: float) -> Settled:
+        """Ask for settlement, once; what came of it is for `settlement.classify` to say."""
+        ...
+
+
+class HttpFacilitator:
+    """A facilitator behind HTTP; keeps no connection, because a thawed environment would find it dead."""
+
+    def __init__(
+        self,
+        url: str,
+        authenticate: Authenticate = lambda method, url: {},
+        *,
+        verify_seconds: float = VERIFY_SECONDS,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._endpoint = Endpoint(url, tls=tls)
+        self._authenticate = authenticate
+        self._verify_seconds = verify_seconds
+
+    def supported(self) -> Kinds:
+        """Raises as `Facilitator.supported`."""
+        answer = self._send("GET", "/supported", None, SUPPORTED_SECONDS)
+        kinds = answer.document.get("kinds") if isinstance(answer, Answer) and answer.document else None
+        if not isinstance(kinds, list):
+            raise unavailable()
+        return Kinds(frozenset(_kind(kind) for kind in kinds if isinstance(kind, dict)))
+
+    def verify(self, payment: Payment, terms: PaymentTerms) -> Verdict:
+        """Raises as `Facilitator.verify`."""
+        answer = self._send("POST", "/verify", _question(payment, terms), self._verify_seconds)
+        verdict = read_verdict(answer.document, payment) if isinstance(answer, Answer) and answer.document else None
+        if verdict is None:
+            raise unavailable()
+        return verdict
+
+    def settle(self, payment: Payment, terms: PaymentTerms, seconds: float) -> Settled:
+        """As `Facilitator.settle`."""
+        return self._send("POST", "/settle", _question(payment, terms), seconds)
+
+    def _send(self, method: str, path: str, body: Json, seconds: float) -> Settled:
+        try:
+            headers = self._authenticate(method, self._endpoint.url + path)
+        except CredentialsMissing:
+            return NotSent("CredentialsMissing")
+        return self._endpoint.exchange(method, path, body, headers, seconds)
+
+
+class SupportedKinds:
+    """What the facilitator settles, asked at most once an hour per environment."""
+
+    def __init__(self, facilitator: Facilitator, clock: Callable[[], float] = monotonic) -> None:
+        self._facilitator = facilitator
+        self._clock = clock
+        self._lock = Lock()
+        self._known: tuple[float, Kinds] | None = None
+
+    def check(self, network: Network, version: int = 2) -> None:
+        """Pass if payments on this chain can be settled; otherwise never ask for one.
+
+        Raises:
+            WorkerError: PAYMENT_PROVIDER_UNAVAILABLE.
+        """
+        if not self._kinds().serves(network, version):
+            self._known = None  # an operator's repair is seen at the next request
+            raise unavailable("the payment provider does not settle on this network")
+
+    def serves(self, network: Network, version: int) -> bool:
+        """Whether payments of this version can be settled.
+
+        Raises:
+            WorkerError: PAYMENT_PROVIDER_UNAVAILABLE; that cannot be found out.
+        """
+        return self._kinds().serves(network, version)
+
+    def _kinds(self) -> Kinds:
+        with self._lock:
+            now = self._clock()
+            if self._known is None or now - self._known[0] > KINDS_LIFE_SECONDS:
+                self._known = (now, self._facilitator.supported())
+            return self._known[1]
+
+
+def read_verdict(document: Mapping[str, Json], payment: Payment) -> Verdict | None:
+    """The verdict in an answer of `/verify`, or None when there is none in it."""
+    is_valid = document.get("isValid")
+    if not isinstance(is_valid, bool):
+        return None
+    if not is_valid:
+        return Verdict(is_valid=False, reason=read_reason(document.get("invalidReason")))
+    if payer_differs(document.get("payer"), payment):
+        return Verdict(is_valid=False, reason=PAYER_MISMATCH, payer_differs=True)
+    return Verdict(is_valid=True)
+
+
+def read_reason(value: Json) -> str:
+    """A facilitator's reason as one word."""
+    return value if isinstance(value, str) and REASON.fullmatch(value) else UNNAMED_REASON
+
+
+def payer_differs(payer: Json, payment: Payment) -> bool:
+    """Whether an answer names another payer than the one who signed."""
+    return bool(payer) and str(payer).lower() != payment.authorization.from_.lower()
+
+
+def network_name(network: Network, version: int) -> str:
+    """A chain's name in the words of an x402 version."""
+    return network.caip2 if version == 2 else network.name
+
+
+def unavailable(message: str = "the payment provider cannot be reached; nothing was charged, try again") -> WorkerError:
+    """The answer while no payment can be checked."""
+    return WorkerError("PAYMENT_PROVIDER_UNAVAILABLE", message, headers=RETRY_AFTER)
+
+
+def _question(payment: Payment, terms: PaymentTerms) -> dict[str, Json]:
+    return {
+        "x402Version": payment.version,
+        "paymentPayload": payment.document,
+        "paymentRequirements": terms.entry(payment.version),
+    }
+
+
+def _kind(kind: Mapping[str, Json]) -> tuple[int, str, str]:
+    version = kind.get("x402Version")
+    return (version if isinstance(version, int) else 0, str(kind.get("scheme")), str(kind.get("network")))

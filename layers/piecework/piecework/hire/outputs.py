@@ -1,0 +1,104 @@
+"""What an executor made, as HIRE's output object, checked against the contract's schema (specification 1.6).
+
+The stored form is that of the answer, except that a file carries its `key`: links are signed for each answer anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from piecework.errors import BadRequest
+from piecework.executors import Artifact
+from piecework.hire.contract_schema import compile_task_schema
+from piecework.hire.deliverables import FILE_LIMIT, MOST_FILES, StoredFile
+from piecework.jsons import Json, canonical, loads
+from piecework.schemas import SchemaRejected
+
+INLINE_BYTES: Final = 1_048_576
+MOST_ITEMS: Final = 100
+ANYTHING: Final[tuple[Json, ...]] = ({}, True)
+
+
+class OutputRefused(Exception):
+    """The output breaks the contract's schema or the limits; the text says where, never what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A checked output: the files to store, and the content beside them, if any."""
+
+    files: Sequence[Artifact]
+    content: Mapping[str, Json] | None = field(default=None, repr=False)
+
+    def stored(self, files: Sequence[StoredFile]) -> dict[str, Json]:
+        """The output object with its files in their places."""
+        items = [file_item(file) for file in files] + ([dict(self.content)] if self.content else [])
+        return items[0] if len(items) == 1 else {"type": "multiple", "items": items}
+
+
+def output_of(made: Json, files: Sequence[Artifact], schema: Json, inline_bytes: int = INLINE_BYTES) -> Output:
+    """The output object of what was made.
+
+    Raises:
+        OutputRefused: it must not be delivered.
+    """
+    if any(len(file.data) > FILE_LIMIT for file in files) or len(files) > MOST_FILES:
+        raise OutputRefused(f"more than {MOST_FILES} files, or one over {FILE_LIMIT} bytes")
+    content = _plain(made)
+    if content is None and files:
+        if schema not in ANYTHING:
+            raise OutputRefused("output is files alone, which no schema can describe")
+        return Output(files)
+    problem = problem_of(content, schema)
+    if problem:
+        raise OutputRefused(problem)
+    is_text = isinstance(content, str) and (not files or schema in ANYTHING)
+    raw = content.encode("utf-8") if is_text else canonical(content)
+    if len(raw) > inline_bytes:
+        return _limited(Output([*files, _as_file(raw, is_text)]))
+    return _limited(Output(files, {"type": "text" if is_text else "json", "content": content}))
+
+
+def problem_of(content: Json, schema: Json) -> str | None:
+    """Why the contract's schema refuses this content, or None."""
+    try:
+        return compile_task_schema(schema).explain(content)
+    except SchemaRejected as error:
+        return f"output could not be checked: {error.message}"
+
+
+def file_item(file: StoredFile) -> dict[str, Json]:
+    """A file's output object as it is kept."""
+    return {
+        "type": "file",
+        "name": file.name,
+        "key": file.key,
+        "mime": file.mime,
+        "size": file.size,
+        "checksum": file.checksum,
+    }
+
+
+def items_of(output: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """The items of an output object, itself if it is no `multiple`."""
+    return list(output["items"]) if output["type"] == "multiple" else [dict(output)]
+
+
+def _as_file(raw: bytes, is_text: bool) -> Artifact:
+    if is_text:
+        return Artifact("output.txt", raw, "text/plain; charset=utf-8")
+    return Artifact("output.json", raw, "application/json")
+
+
+def _limited(output: Output) -> Output:
+    if len(output.files) + (output.content is not None) > MOST_ITEMS:
+        raise OutputRefused(f"more than {MOST_ITEMS} items")
+    return output
+
+
+def _plain(made: Json) -> Json:
+    """The value as it will be read back: tuples become lists."""
+    try:
+        return loads(canonical(made))
+    except (ValueError, BadRequest):
+        raise OutputRefused("output is not JSON") from None

@@ -1,0 +1,81 @@
+"""POST /contracts and GET /contracts/{id}: how a signed contract gets in, and what is told of it.
+
+No login is needed: only a contract that our own wallet signed passes, so nobody can plant one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from piecework.hire.contracts import ContractRecord, Contracts, WorkerIdentity, time_text, validate
+from piecework.hire.errors import ContractInvalid, WorkerError
+from piecework.hire.ids import CONTRACT_ID
+from piecework.jsons import Json
+
+SIGNED: Final = "SIGNED"
+MEMBERS: Final = frozenset({"contract", "webhook_secret"})
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Takes contracts in and tells of them; `state_of` is what their execution has come to."""
+
+    contracts: Contracts
+    rules: WorkerIdentity
+    public_base_url: str
+    clock: Callable[[], int]
+    state_of: Callable[[ContractRecord], str] = lambda record: SIGNED
+
+    def register(self, body: Json) -> tuple[Literal["new", "same"], dict[str, Json]]:
+        """Check a contract and keep it: whether it is new, and the answer's body.
+
+        Raises:
+            WorkerError: INVALID_REQUEST; the body has other members than `contract` and `webhook_secret`.
+            ContractInvalid: it breaks a rule.
+            ContractConflict: its id stands for another contract.
+        """
+        document, secret = _members(body)
+        try:
+            record = validate(document, secret, self.rules, self.clock())
+            kept = self.contracts.put(record)
+        except WorkerError as error:
+            error.contract_id = _shown_id(document)
+            raise
+        return kept, {
+            "contract_id": record.contract_id,
+            "hash": record.hash,
+            "state": SIGNED,
+            "execute_url": f"{self.public_base_url}/execute",
+            "expires_at": time_text(record.deadline_ms),
+        }
+
+    def show(self, contract_id: str) -> dict[str, Json]:
+        """What everybody who knows the id may know. Raises CONTRACT_NOT_FOUND."""
+        record = find_contract(self.contracts, contract_id)
+        return {"contract_id": record.contract_id, "hash": record.hash, "state": self.state_of(record)}
+
+
+def find_contract(contracts: Contracts, contract_id: str) -> ContractRecord:
+    """The contract of a checked id.
+
+    Raises:
+        WorkerError: CONTRACT_NOT_FOUND.
+    """
+    record = contracts.get(contract_id)
+    if record is None:
+        raise WorkerError("CONTRACT_NOT_FOUND", "no such contract; register it with POST /contracts")
+    return record
+
+
+def _members(body: Json) -> tuple[Json, str | None]:
+    if not isinstance(body, dict) or "contract" not in body or not body.keys() <= MEMBERS:
+        raise WorkerError("INVALID_REQUEST", 'send {"contract": {…}} and, with a webhook, "webhook_secret"')
+    secret = body.get("webhook_secret")
+    if secret is not None and not isinstance(secret, str):
+        raise ContractInvalid("V13", "webhook_secret must be a string")
+    return body["contract"], secret
+
+
+def _shown_id(document: Json) -> str | None:
+    found = document.get("contract_id") if isinstance(document, dict) else None
+    return found if isinstance(found, str) and CONTRACT_ID.fullmatch(found) else None

@@ -1,0 +1,237 @@
+"""GET /stream/{task_id}: what happens to a task, as server-sent events that can be resumed (worker specification 4.5).
+
+While a task runs, its runner records progress, and whoever hands out `stream_url` signs a token for it:
+
+    progress = Progress(log, task_id, expires_at=…)      # a Run's `on_progress`
+    StreamTokens(key).url(public_base_url, contract_id, task_id, now_ms)
+
+Stored are progress events only, numbered without a gap. The first reader that finds the task ended puts an end mark at
+the next number, which no later progress can pass; what follows it (`output`, `item`, `error`, `done`) is made from the
+final body each time, so URLs are fresh and nothing of the output is stored here or given away before it is paid.
+"""
+
+import hmac
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from piecework.errors import PieceworkError
+from piecework.hire.door import clean
+from piecework.hire.errors import WorkerError
+from piecework.hire.ids import CONTRACT_ID
+from piecework.jsons import Json, canonical
+
+MAX_EVENTS: Final = 1_000  # stored for one task
+MAX_BYTES: Final = 5 * 1024 * 1024
+KEPT_MS: Final = 86_400_000  # after the end
+TOKEN_MS: Final = 86_400_000
+DELTA_CHARACTERS: Final = 65_536  # of a text in one `output` event
+RETRY_MS: Final = 2_000
+HEARTBEAT: Final = b": alive\n"  # without a blank line, which some clients take for an empty event
+END: Final = "end"
+_TOKEN: Final = re.compile(r"([0-9]{10})\.(ctr_[A-Za-z0-9_-]{1,60})\.([0-9a-f]{64})")
+_SEQUENCE: Final = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a task's stream."""
+
+    seq: int
+    kind: str
+    data: Mapping[str, Json]
+
+    def frame(self, retry: bool = False) -> bytes:
+        """The event as it goes over the wire."""
+        first = f"retry: {RETRY_MS}\n" if retry else ""
+        return f"{first}id: {self.seq}\nevent: {self.kind}\ndata: ".encode() + canonical(dict(self.data)) + b"\n\n"
+
+
+class StreamLog(Protocol):
+    """Keeps the events of a task by number."""
+
+    def append(self, task_id: str, event: Event, expires_at: int) -> bool:
+        """Keep an event, unless its number is taken: then False."""
+
+    def read(self, task_id: str, after: int) -> list[Event]:
+        """The events after a number, in order, strongly consistent."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Records a run's progress; a hint that may be lost, so it never fails a run."""
+
+    log: StreamLog
+    task_id: str
+    expires_at: int  # epoch seconds
+    _last: int | None = None
+    _bytes: int = 0
+    _closed: bool = False
+
+    def __call__(self, pct: float, text: str = "") -> None:
+        try:
+            while not self._closed and not self._append({"pct": _percent(pct), "message": clean(text)}):
+                pass  # another runner of the same task was faster: read on from where it is
+        except PieceworkError:
+            return
+
+    def _append(self, data: Mapping[str, Json]) -> bool:
+        if self._last is None:
+            self._catch_up()
+        seq = (self._last or 0) + 1
+        event = Event(seq, "progress", data)
+        size = len(event.frame())
+        self._closed = self._closed or seq >= MAX_EVENTS or self._bytes + size > MAX_BYTES
+        if self._closed:
+            return True
+        if self.log.append(self.task_id, event, self.expires_at):
+            self._last, self._bytes = seq, self._bytes + size
+            return True
+        self._last = None
+        return False
+
+    def _catch_up(self) -> None:
+        stored = self.log.read(self.task_id, 0)
+        self._last = stored[-1].seq if stored else 0
+        self._bytes = sum(len(event.frame()) for event in stored)
+        self._closed = bool(stored) and stored[-1].kind == END
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a task has come to: its final body (1.5) once it has ended and its payment is final."""
+
+    final: Mapping[str, Json] | None = field(repr=False)
+    finished_at_ms: int = 0
+
+
+class Tasks(Protocol):
+    """Finds tasks; one of another contract is as absent as an unknown one."""
+
+    def look(self, contract_id: str, task_id: str) -> Look | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is new for a reader; with `ended` nothing more will come."""
+
+    events: Sequence[Event]
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Reads streams."""
+
+    log: StreamLog
+    tasks: Tasks
+    clock: Callable[[], int]
+
+    def after(self, contract_id: str, task_id: str, last_id: str) -> Batch:
+        """The events after the one that a reader saw last; an id we never gave out means all of them.
+
+        Raises:
+            WorkerError: TASK_NOT_FOUND.
+        """
+        look = self.tasks.look(contract_id, task_id)
+        if look is None:
+            raise WorkerError("TASK_NOT_FOUND", "no such task")
+        if look.finished_at_ms and look.finished_at_ms + KEPT_MS < self.clock():
+            return Batch((), ended=True)
+        stored = self.log.read(task_id, 0)
+        events = stored if look.final is None else self._ended(task_id, stored, look)
+        after = int(last_id) if _SEQUENCE.fullmatch(last_id) else 0
+        known = after if after <= len(events) else 0
+        return Batch(events[known:], ended=look.final is not None)
+
+    def _ended(self, task_id: str, stored: list[Event], look: Look) -> list[Event]:
+        """Every event of an ended task; the end mark is set if it is not there."""
+        while not stored or stored[-1].kind != END:
+            mark = Event(len(stored) + 1, END, {})
+            expires_at = (max(look.finished_at_ms, self.clock()) + 2 * KEPT_MS) // 1000
+            stored = [*stored, mark] if self.log.append(task_id, mark, expires_at) else self.log.read(task_id, 0)
+        return [*stored[:-1], *final_events(len(stored), look.final or {})]
+
+
+def final_events(first: int, body: Mapping[str, Json]) -> list[Event]:
+    """The events of a final body, numbered from `first`."""
+    kinds = [*_outputs(body.get("output")), *_errors(body.get("error")), ("done", body)]
+    if sum(len(canonical(dict(data))) for _, data in kinds) > MAX_BYTES:
+        kinds = kinds[-1:]  # `done` holds all of it once
+    return [Event(first + place, kind, data) for place, (kind, data) in enumerate(kinds)]
+
+
+def frames(events: Sequence[Event], *, first: bool) -> Iterator[bytes]:
+    """The events as bytes; the first of an answer tells how soon to come back."""
+    for place, event in enumerate(events):
+        yield event.frame(retry=first and place == 0)
+
+
+class StreamTokens:
+    """Tokens for readers that cannot send headers: bound to one task, for a day."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def url(self, public_base_url: str, contract_id: str, task_id: str, now_ms: int) -> str:
+        """The stream's URL with a fresh token."""
+        return f"{public_base_url}/stream/{task_id}?st={self.issue(contract_id, task_id, now_ms)}"
+
+    def issue(self, contract_id: str, task_id: str, now_ms: int) -> str:
+        """A token that ends in a day."""
+        ends = f"{(now_ms + TOKEN_MS) // 1000:010d}"
+        return f"{ends}.{contract_id}.{self._mac(ends, contract_id, task_id)}"
+
+    def contract_of(self, token: str, task_id: str, now_ms: int) -> str:
+        """The contract whose task may be read with this token.
+
+        Raises:
+            WorkerError: TASK_NOT_FOUND; it is wrong, has ended, or is another task's.
+        """
+        found = _TOKEN.fullmatch(token)
+        if found:
+            ends, contract_id, mac = found.groups()
+            own = self._mac(ends, contract_id, task_id)
+            if hmac.compare_digest(own, mac) and int(ends) * 1000 > now_ms:
+                return contract_id
+        raise WorkerError("TASK_NOT_FOUND", "no such task")
+
+    def _mac(self, ends: str, contract_id: str, task_id: str) -> str:
+        return hmac.new(self._key, f"stream/{task_id}/{contract_id}/{ends}".encode(), "sha256").hexdigest()
+
+
+def reader_of(contract_ids: Sequence[str], token: str, task_id: str, tokens: StreamTokens, now_ms: int) -> str:
+    """The contract that a reader names by header, or proves by token.
+
+    Raises:
+        WorkerError: INVALID_REQUEST; it does neither, or its id is malformed. TASK_NOT_FOUND: the token is no good.
+    """
+    if token and not contract_ids:
+        return tokens.contract_of(token, task_id, now_ms)
+    if len(contract_ids) != 1 or not CONTRACT_ID.fullmatch(contract_ids[0]):
+        raise WorkerError("INVALID_REQUEST", "send one X-Contract-ID header, or the st of the stream_url")
+    return contract_ids[0]
+
+
+def _outputs(output: Any) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    if not isinstance(output, dict):
+        return
+    if output.get("type") == "multiple":
+        for item in output["items"]:
+            yield "item", item
+    elif output.get("type") == "text":
+        text = output["content"]
+        for index, start in enumerate(range(0, len(text), DELTA_CHARACTERS)):
+            yield "output", {"index": index, "delta": text[start : start + DELTA_CHARACTERS]}
+    else:
+        yield "item", output
+
+
+def _errors(error: Any) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    if error is not None:
+        yield "error", {"error": error}
+
+
+def _percent(pct: float) -> float:
+    return min(100.0, max(0.0, float(pct)))  # in this order NaN becomes 0

@@ -1,0 +1,174 @@
+"""Doing the hired work: one attempt by one executor, and what its end means for the contract.
+
+An attempt ends as `Made` (a checked result, its files stored), or as `Ended` with a failure that is final, or one that
+leaves the seeker another attempt. Steps that were recorded are replayed when an interrupted attempt runs again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from piecework.errors import BadRequest, NoValidOutput, PieceworkError, Refused, Unprocessable
+from piecework.executors import Executor, Log, Outcome, Run, Task
+from piecework.hire.contracts import ContractRecord
+from piecework.hire.deliverables import Deliverables, store_files
+from piecework.hire.executions import Execution, Failure, Kept
+from piecework.hire.outputs import INLINE_BYTES, OutputRefused, output_of, problem_of
+from piecework.jsons import Json, canonical, loads
+from piecework.manifest import Bundle
+from piecework.pieces import INLINE_LIMIT, Claim, Overflow, State, now_in_ms, piece_key
+from piecework.schemas import SchemaRejected
+from piecework.steps import PieceSteps, StepTable
+
+STEP_DAYS: Final = 2  # a task lives a day
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A result that may be delivered."""
+
+    result: Kept = field(repr=False)
+    worked_ms: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An attempt without a result; `is_final` when another attempt cannot help."""
+
+    failure: Failure
+    is_final: bool
+
+
+class Progress(Protocol):
+    """Takes what a running task says of itself; may lose it."""
+
+    def __call__(self, execution: Execution, pct: float, text: str) -> None: ...
+
+
+def no_progress(execution: Execution, pct: float, text: str) -> None:
+    """For doors and tests without streams."""
+
+
+class Work:
+    """Runs attempts; everything it needs besides the record."""
+
+    def __init__(
+        self,
+        *,
+        bundle: Bundle,
+        files: Deliverables,
+        texts: Overflow,
+        steps: StepTable,
+        log: Log,
+        clock: Callable[[], int] = now_in_ms,
+        inline_bytes: int = INLINE_BYTES,
+        progress: Progress = no_progress,
+    ) -> None:
+        self._bundle = bundle
+        self._files = files
+        self._texts = texts
+        self._steps = steps
+        self._log = log
+        self._clock = clock
+        self._inline_bytes = inline_bytes
+        self._progress = progress
+
+    def executor_of(self, contract: ContractRecord) -> Executor:
+        """Who serves a contract: the first requirement that names an executor, else the bundle's default."""
+        known = {entry.name for entry in self._bundle.manifest.executors}
+        named = (name for name in contract.document["task"].get("requirements", ()) if name in known)
+        return self._bundle.named(next(named, self._bundle.default))
+
+    def named(self, name: str) -> Executor:
+        """The executor of that name, or the default where it is not registered any more."""
+        known = {entry.name for entry in self._bundle.manifest.executors}
+        return self._bundle.named(name if name in known else self._bundle.default)
+
+    def keep(self, pointer: str, value: Json) -> Kept:
+        """Keep a JSON value: in the record while it is small, else in the bucket under `pointer`."""
+        raw = canonical(value)
+        if len(raw) <= INLINE_LIMIT:
+            return Kept(raw.decode())
+        self._texts.put(pointer, raw)
+        return Kept(pointer=pointer)
+
+    def kept(self, kept: Kept) -> Json:
+        """The value that was kept."""
+        return loads(kept.text if kept.pointer is None else self._texts.get(kept.pointer))  # type: ignore[arg-type]
+
+    def run(self, contract: ContractRecord, execution: Execution, until_ms: int, is_fresh: bool) -> Made | Ended:
+        """Run one attempt to its end.
+
+        Raises:
+            PieceworkError: a store is out of reach; the attempt was interrupted, not ended.
+        """
+        executor = self.named(execution.executor)
+        began_ms = self._clock()
+        ends_ms = min(until_ms, execution.ends_at_ms, began_ms + executor.max_duration_ms)
+        inputs = self.kept(execution.input)
+        run = self._run_of(execution, ends_ms, is_fresh)
+        outcome = self._attempt(executor, _task(contract, execution, executor, inputs, ends_ms), run)
+        if isinstance(outcome, Ended):
+            return outcome
+        try:
+            output = output_of(
+                outcome.output,
+                [*run.collected_artifacts, *outcome.deliverables],
+                contract.output_schema,
+                self._inline_bytes,
+            )
+        except OutputRefused as refusal:
+            return Ended(Failure("OUTPUT_SCHEMA_INVALID", str(refusal)), is_final=False)
+        folder = f"{execution.contract_id}/{execution.task_id}/g{execution.generation}/{execution.lease}"
+        stored = output.stored(store_files(self._files, f"deliverables/{folder}", output.files, self._log))
+        kept = self.keep(f"work/{folder}/result", stored)
+        return Made(kept, self._clock() - began_ms, str(run.facts.get("model", executor.name)))
+
+    def _attempt(self, executor: Executor, task: Task, run: Run) -> Outcome | Ended:
+        try:
+            return executor(task, run)
+        except SchemaRejected as error:
+            return Ended(Failure("OUTPUT_SCHEMA_INVALID", error.message), is_final=False)
+        except (Unprocessable, BadRequest) as error:
+            return Ended(Failure("INVALID_INPUT", error.message), is_final=True)
+        except NoValidOutput as error:
+            return Ended(Failure("OUTPUT_SCHEMA_INVALID", error.message), is_final=False)
+        except Refused as error:
+            return Ended(Failure("EXECUTION_FAILED", error.message), is_final=True)
+        except PieceworkError as error:
+            code = "EXECUTION_TRANSIENT" if error.retryable else "EXECUTION_FAILED"
+            return Ended(Failure(code, error.message), is_final=not error.retryable)
+        except Exception as bug:  # noqa: BLE001  # an executor's bug: logged by its kind, answered without its text
+            self._log.warning("executor_failed", executor=executor.name, exception=repr(bug))
+            return Ended(Failure("INTERNAL_ERROR", "the executor failed; the worker's log has the reason"), False)
+
+    def _run_of(self, execution: Execution, ends_ms: int, is_fresh: bool) -> Run:
+        key = piece_key("worker", execution.contract_id, str(execution.generation), str(execution.attempt))
+        claim = Claim(key, execution.lease, execution.body_digest, after=None if is_fresh else State.RUNNING)
+        return Run(
+            remaining_ms=lambda: ends_ms - self._clock(),
+            steps=PieceSteps(self._steps, claim, lambda: self._clock() // 1000 + STEP_DAYS * 86_400),
+            log=self._log,
+            on_progress=lambda pct, text: self._progress(execution, pct, text),
+        )
+
+
+def _task(contract: ContractRecord, execution: Execution, executor: Executor, inputs: Json, ends_ms: int) -> Task:
+    document: Mapping[str, Any] = contract.document
+    prompt = inputs.get("prompt") if isinstance(inputs, dict) else None
+    return Task(
+        door="worker",
+        caller=document["parties"]["seeker"]["agent_id"],
+        task_type=executor.task_types[0],
+        prompt=prompt if isinstance(prompt, str) else document["task"]["description"],
+        inputs=inputs,
+        output_schema=contract.output_schema,
+        task_id=execution.task_id,
+        execution_id=execution.contract_id,
+        attempt_id=f"{execution.generation}.{execution.attempt}",
+        deadline_ms=ends_ms,
+        contract={name: value for name, value in document.items() if name not in ("signatures", "callbacks")},
+        settings=executor.settings_of("default"),
+        check=lambda output: problem_of(output, contract.output_schema),
+    )

@@ -1,0 +1,148 @@
+"""The stub's chain: nonces that are spent once, transactions, and a JSON-RPC view of both.
+
+It is the truth that tests judge by: `charges` counts the transfers that really happened.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+USED: Final = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5"
+CANCELED: Final = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81"
+STATE_SELECTOR: Final = "0xe94a0102"
+BLOCK_SECONDS: Final = 2
+FIRST_BLOCK_TIME: Final = 1_700_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What an authorization moves; addresses and nonce in lower case."""
+
+    asset: str
+    payer: str
+    pay_to: str
+    value: int
+    nonce: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return (self.asset, self.payer, self.nonce)
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transaction: `kind` is used, cancelled or reverted; it is in a block from `mined_at` on."""
+
+    hash: str
+    kind: str
+    transfer: Transfer
+    mined_at: float
+
+
+@dataclass
+class Ledger:
+    """Every transaction there was. `funds` holds the balances of the payers that are not endlessly rich."""
+
+    clock: Callable[[], float] = time.time
+    funds: dict[str, int] = field(default_factory=dict)
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def spent_by(self, transfer: Transfer) -> Transaction | None:
+        """The transaction, mined or not, that takes this transfer's nonce."""
+        with self._lock:
+            found = (seen for seen in self.transactions.values() if seen.transfer.key == transfer.key)
+            return next((seen for seen in found if seen.kind != "reverted"), None)
+
+    def can_pay(self, transfer: Transfer) -> bool:
+        return self.funds.get(transfer.payer, transfer.value) >= transfer.value
+
+    def charge(self, transfer: Transfer, delay: float = 0.0) -> Transaction:
+        """Move the money if the nonce is free and the payer can pay; otherwise the transaction reverts."""
+        with self._lock:
+            if self.spent_by(transfer) or not self.can_pay(transfer):
+                return self.add("reverted", transfer)
+            if transfer.payer in self.funds:
+                self.funds[transfer.payer] -= transfer.value
+            return self.add("used", transfer, delay)
+
+    def add(self, kind: str, transfer: Transfer, delay: float = 0.0) -> Transaction:
+        """Put a transaction of this kind on the chain."""
+        with self._lock:
+            made = Transaction(f"0x{secrets.token_hex(32)}", kind, transfer, self.clock() + delay)
+            self.transactions[made.hash] = made
+            return made
+
+    def charges(self) -> list[Transfer]:
+        """Every transfer that happened."""
+        with self._lock:
+            return [seen.transfer for seen in self.transactions.values() if seen.kind == "used"]
+
+    def rpc(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one JSON-RPC request for reading."""
+        methods: Mapping[str, Callable[..., Any]] = {
+            "eth_chainId": lambda: hex(8453),
+            "eth_getBlockByNumber": lambda *_: {"number": hex(self._block()), "timestamp": hex(int(self.clock()))},
+            "eth_getTransactionReceipt": self._receipt,
+            "eth_call": self._call,
+            "eth_getLogs": self._logs,
+        }
+        answer = {"jsonrpc": "2.0", "id": request.get("id")}
+        method = methods.get(str(request.get("method")))
+        if method is None:
+            return {**answer, "error": {"code": -32601, "message": "no such method here"}}
+        with self._lock:
+            return {**answer, "result": method(*request.get("params", ()))}
+
+    def _block(self, at: float | None = None) -> int:
+        return int((self.clock() if at is None else at) - FIRST_BLOCK_TIME) // BLOCK_SECONDS
+
+    def _receipt(self, hash_: str) -> dict[str, Any] | None:
+        seen = self.transactions.get(hash_)
+        if seen is None or seen.mined_at > self.clock():
+            return None
+        status = "0x0" if seen.kind == "reverted" else "0x1"
+        block = hex(self._block(seen.mined_at))
+        return {"transactionHash": hash_, "blockNumber": block, "status": status, "logs": _events(seen)}
+
+    def _call(self, call: Mapping[str, str], _: str) -> str:
+        payer, nonce = "0x" + call["data"][34:74], "0x" + call["data"][74:]
+        if not call["data"].startswith(STATE_SELECTOR):
+            return "0x"
+        key = (call["to"].lower(), payer, nonce)
+        is_spent = any(seen.transfer.key == key and seen.kind != "reverted" for seen in self._mined())
+        return f"0x{int(is_spent):064x}"
+
+    def _logs(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+        first, last = int(wanted["fromBlock"], 16), int(wanted["toBlock"], 16)
+        in_range = (seen for seen in self._mined() if first <= self._block(seen.mined_at) <= last)
+        events = (event for seen in in_range for event in _events(seen))
+        return [event for event in events if _matches(event, wanted["address"].lower(), wanted["topics"])]
+
+    def _mined(self) -> list[Transaction]:
+        return [seen for seen in self.transactions.values() if seen.mined_at <= self.clock()]
+
+
+def _events(seen: Transaction) -> list[dict[str, Any]]:
+    transfer = seen.transfer
+    payer, pay_to = (f"0x{address[2:]:0>64}" for address in (transfer.payer, transfer.pay_to))
+    common = {"address": transfer.asset, "transactionHash": seen.hash}
+    if seen.kind == "reverted":
+        return []
+    if seen.kind == "cancelled":
+        return [{**common, "topics": [CANCELED, payer, transfer.nonce], "data": "0x"}]
+    return [
+        {**common, "topics": [USED, payer, transfer.nonce], "data": "0x"},
+        {**common, "topics": [TRANSFER, payer, pay_to], "data": f"0x{transfer.value:064x}"},
+    ]
+
+
+def _matches(event: Mapping[str, Any], address: str, topics: Sequence[Any]) -> bool:
+    return event["address"] == address and all(
+        seen in (wanted if isinstance(wanted, list) else [wanted])
+        for seen, wanted in zip(event["topics"], topics, strict=False)
+    )
