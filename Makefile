@@ -81,6 +81,7 @@ lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
 	$(COMPILE) $(LOCK_ARGS) layers/piecework/requirements.in -o layers/piecework/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/executors/requirements.in -o layers/executors/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/hire/requirements.in -o layers/hire/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/hire/requirements.txt functions/streams/requirements.in -o functions/streams/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/hire/requirements.txt requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/sam.in -o requirements/sam.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/ministack.in -o requirements/ministack.txt

@@ -1,6 +1,7 @@
-"""The embedded AWS (ministack, in an environment of its own) and the tables and buckets that template.yaml declares."""
+"""The embedded AWS (ministack, in an environment of its own) and what template.yaml declares to be kept in it."""
 
 import contextlib
+import json
 import os
 import subprocess
 import time
@@ -21,6 +22,7 @@ START_SECONDS: Final = 30
 STOP_SECONDS: Final = 5
 POLL_SECONDS: Final = 0.1
 CREDENTIALS: Final[Mapping[str, str]] = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+QUEUE_ATTRIBUTES: Final = ("MessageRetentionPeriod", "RedrivePolicy", "VisibilityTimeout")
 TABLE_PROPERTIES: Final = (
     "AttributeDefinitions",
     "BillingMode",
@@ -110,7 +112,7 @@ def client(service: str, endpoint: str | None, env: Mapping[str, str] = os.envir
 
 
 def provision(template: Template, endpoint: str | None) -> None:
-    """Make every table and bucket of the template that is not there yet."""
+    """Make every table, bucket and queue of the template that is not there yet."""
     dynamodb = client("dynamodb", endpoint)
     present = set(dynamodb.list_tables()["TableNames"])
     for logical, properties in template.of_type("AWS::DynamoDB::Table").items():
@@ -123,6 +125,22 @@ def provision(template: Template, endpoint: str | None) -> None:
         name = template.physical_name(logical)
         if name not in owned:
             s3.create_bucket(Bucket=name)
+    _provision_queues(template, endpoint)
+
+
+def _provision_queues(template: Template, endpoint: str | None) -> None:
+    """Queues, those that others send their dead letters to first; the ones that are there keep what they have."""
+    declared = template.of_type("AWS::SQS::Queue")
+    if not declared:
+        return
+    sqs = client("sqs", endpoint)
+    for logical, properties in sorted(declared.items(), key=lambda entry: "RedrivePolicy" in entry[1]):
+        attributes = {key: _attribute(properties[key]) for key in QUEUE_ATTRIBUTES if key in properties}
+        sqs.create_queue(QueueName=template.physical_name(logical), Attributes=attributes)
+
+
+def _attribute(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, Mapping) else str(value)
 
 
 def create_table(dynamodb: Any, name: str, properties: Mapping[str, Any]) -> None:

@@ -19,15 +19,14 @@ PSEUDO: Final[Mapping[str, Any]] = {
     "AWS::NotificationARNs": [],
     "AWS::NoValue": None,
 }
-LOCAL_NAMES: Final[Mapping[str, str]] = {
-    "AWS::DynamoDB::Table": "piecework-results",
-    "AWS::S3::Bucket": "piecework-local",
-}
+QUEUE: Final = "AWS::SQS::Queue"
+LOCAL_BUCKET: Final = "piecework-local"
+LOCAL_QUEUES: Final = f"http://127.0.0.1/{ACCOUNT}"  # a client with an endpoint of its own reads the name only
 ARNS: Final[Mapping[str, str]] = {
     "AWS::Serverless::Function": "arn:aws:lambda:{region}:{account}:function:{name}",
     "AWS::DynamoDB::Table": "arn:aws:dynamodb:{region}:{account}:table/{name}",
     "AWS::S3::Bucket": "arn:aws:s3:::{name}",
-    "AWS::SQS::Queue": "arn:aws:sqs:{region}:{account}:{name}",
+    QUEUE: "arn:aws:sqs:{region}:{account}:{name}",
 }
 _VARIABLE: Final = re.compile(r"\$\{(!?)([^}]+)\}")
 
@@ -91,7 +90,12 @@ class Template:
         body = self._kept[logical]
         given = next((value for key, value in (body.get("Properties") or {}).items() if key in _NAME_PROPERTIES), None)
         named = self.resolve(given) if given is not None else None
-        return named if isinstance(named, str) else LOCAL_NAMES.get(body["Type"], logical)
+        return named if isinstance(named, str) else _local_name(body["Type"], logical)
+
+    def condition_of(self, logical: str) -> str | None:
+        """The name of the condition under which a resource is deployed."""
+        name: str | None = self._kept[logical].get("Condition")
+        return name
 
     def resolve(self, node: Any) -> Any:
         """The node with every intrinsic function replaced by its value; members without a value are left out."""
@@ -123,7 +127,8 @@ class Template:
             return self.parameters[name]
         logical = name.partition(".")[0]  # SAM's own references, such as ExecuteFunction.Alias
         if logical in self._kept:
-            return self.physical_name(logical)
+            prefix = f"{LOCAL_QUEUES}/" if self._kept[logical]["Type"] == QUEUE else ""
+            return prefix + self.physical_name(logical)
         if any(
             name.startswith(declared) for declared in self._kept
         ):  # resources SAM makes, such as ExecuteFunctionRole
@@ -132,7 +137,9 @@ class Template:
 
     def _get_att(self, argument: Any) -> str:
         logical, attribute = argument if isinstance(argument, list) else argument.split(".", 1)
-        name = self._ref(logical)
+        name = self.physical_name(logical) if logical in self._kept else self._ref(logical)
+        if attribute == "QueueName":
+            return name
         if attribute == "Arn":
             kind = self._kept.get(logical, {}).get("Type", "")
             pattern = ARNS.get(kind, "arn:aws:local:{region}:{account}:{name}")
@@ -174,6 +181,16 @@ class Template:
     def _equals(self, argument: list[Any]) -> bool:
         left, right = (self.resolve(part) for part in argument)
         return str(left) == str(right)
+
+
+def _local_name(kind: str, logical: str) -> str:
+    """The name here of a table, bucket or queue that the template gives none: piecework-results for ResultsTable."""
+    if kind == "AWS::S3::Bucket":
+        return LOCAL_BUCKET
+    if kind not in ("AWS::DynamoDB::Table", QUEUE):
+        return logical
+    words = re.findall("[A-Z][a-z]*", logical.removesuffix("Table").removesuffix("Queue"))
+    return "-".join(("piecework", *words)).lower()
 
 
 _NAME_PROPERTIES: Final = ("TableName", "BucketName", "QueueName", "FunctionName")

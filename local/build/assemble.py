@@ -16,6 +16,7 @@ from local.build.tools import ROOT, find_python, find_uv
 LAYERS: Final = ROOT / "layers"
 FUNCTIONS: Final = ROOT / "functions"
 SOURCES_ONLY: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "requirements.*")
+REQUIREMENTS: Final = "requirements.txt"
 UNNEEDED: Final = ("bin", ".lock")  # console scripts and uv's own lock: nothing on Lambda reads them
 
 
@@ -30,17 +31,21 @@ def build_piecework_layer(out: Path, target: Target) -> None:
 def build_executors_layer(out: Path, target: Target) -> None:
     """Your layer: the executors, what they import beyond our layer, and their manifest."""
     library = _fresh(out) / "python"
-    with tempfile.TemporaryDirectory() as scratch:
-        own = Path(scratch) / "requirements.txt"
-        own.write_text("".join(_beyond_piecework()), "utf-8")
-        install(own, library, target)
+    _install_beyond([LAYERS / "piecework"], LAYERS / "executors", library, target)
     shutil.copytree(LAYERS / "executors", library / "executors", ignore=SOURCES_ONLY)
     write_manifest(library / "executors" / "manifest.json")
     compile_bytecode(library, target)
 
 
+def build_hire_layer(out: Path, target: Target) -> None:
+    """What the worker door alone imports."""
+    library = _fresh(out) / "python"
+    _install_beyond([LAYERS / "piecework"], LAYERS / "hire", library, target)
+    compile_bytecode(library, target)
+
+
 def build_function(name: str, out: Path, target: Target) -> None:
-    """A function's own folder and nothing else.
+    """A function's own folder, and what it alone imports where it has requirements.
 
     Raises:
         BuildError: there is no such folder.
@@ -49,6 +54,8 @@ def build_function(name: str, out: Path, target: Target) -> None:
     if not (source / "app.py").is_file():
         raise BuildError(f"functions/{name}/app.py does not exist")
     shutil.copytree(source, _fresh(out) / name, ignore=SOURCES_ONLY)
+    if (source / REQUIREMENTS).is_file():
+        _install_beyond([LAYERS / "piecework", LAYERS / "hire"], source, out, target)
     compile_bytecode(out, target)
 
 
@@ -96,10 +103,14 @@ def locked_packages(text: str) -> dict[str, str]:
     return {found[0]: block for block in blocks if (found := re.match(r"[A-Za-z0-9._-]+(?===)", block))}
 
 
-def _beyond_piecework() -> list[str]:
-    ours = locked_packages((LAYERS / "piecework" / "requirements.txt").read_text("utf-8"))
-    theirs = locked_packages((LAYERS / "executors" / "requirements.txt").read_text("utf-8"))
-    return [block for name, block in theirs.items() if name not in ours]
+def _install_beyond(layers: Sequence[Path], folder: Path, library: Path, target: Target) -> None:
+    """Install what the folder's requirements name and the layers under it do not have."""
+    present = {name for layer in layers for name in locked_packages((layer / REQUIREMENTS).read_text("utf-8"))}
+    wanted = locked_packages((folder / REQUIREMENTS).read_text("utf-8"))
+    with tempfile.TemporaryDirectory() as scratch:
+        own = Path(scratch) / REQUIREMENTS
+        own.write_text("".join(block for name, block in wanted.items() if name not in present), "utf-8")
+        install(own, library, target)
 
 
 def _fresh(folder: Path) -> Path:

@@ -19,9 +19,11 @@ from local.gateway.authorizing import authorize
 from local.gateway.environments import FunctionFailed, Pool, Throttled
 from local.gateway.events import Call, MalformedResponse, http_response, proxy_event
 from local.gateway.recording import RECORD_AWS_CALLS, recorders
-from local.gateway.routes import Api, Route, match
+from local.gateway.routes import Api, QueueSource, Route, Source, match
 from local.gateway.runtime_api import Invocation
+from local.gateway.sources import QueuePoller, run_schedule
 from local.gateway.variables import of_function
+from local.gateway.web_app import WRAPPER, WebApp
 
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024  # what a REST API takes
 MAX_PAYLOAD_BYTES: Final = 6 * 1024 * 1024  # what a synchronous Lambda invocation takes
@@ -39,7 +41,10 @@ class Gateway:
         }
         self._recorders = recorders(variables, caller.get(RECORD_AWS_CALLS))
         variables |= {name: recorder.variables for name, recorder in self._recorders.items()}
-        self._pools = {name: Pool(function, variables[name]) for name, function in api.functions.items()}
+        apps = {name for name, function in api.functions.items() if WRAPPER in function.environment}
+        self._apps = {name: WebApp(api.functions[name], variables[name]) for name in apps}
+        self._pools = {name: Pool(api.functions[name], variables[name]) for name in api.functions if name not in apps}
+        self._endpoint = caller.get("AWS_ENDPOINT_URL")
         self._running: set[asyncio.Task[bytes]] = set()
 
     def app(self) -> Router:
@@ -49,11 +54,15 @@ class Gateway:
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Router) -> AsyncIterator[None]:
         await asyncio.gather(*(recorder.open() for recorder in self._recorders.values()))
-        await asyncio.gather(*(pool.open() for pool in self._pools.values()))
+        served: list[Pool | WebApp] = [*self._pools.values(), *self._apps.values()]
+        await asyncio.gather(*(each.open() for each in served))
+        sources = [asyncio.create_task(self._watch(source)) for source in self._api.sources]
         try:
             yield
         finally:
-            await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+            for source in sources:
+                source.cancel()
+            await asyncio.gather(*(each.close() for each in served))
             for recorder in self._recorders.values():
                 recorder.close()
 
@@ -68,27 +77,33 @@ class Gateway:
         try:
             if body is None:
                 raise edge.Stopped(edge.TOO_LARGE)
-            status, headers, content = await self._answer(call)
+            response = await self._answer(call)
         except edge.Stopped as stopped:
-            status, headers, content = edge.answer(self._api, stopped.failure, call)
-        response = Response(content, status)
-        for name, value in headers:
-            response.headers.append(name, value)
+            response = _response(edge.answer(self._api, stopped.failure, call))
         response.headers["x-amzn-RequestId"] = call.request_id
         response.headers.setdefault("X-Amzn-Trace-Id", call.trace_id)
         return response
 
-    async def _answer(self, call: Call) -> edge.Reply:
+    async def _watch(self, source: Source) -> None:
+        invoke = self._pools[source.function].invoke
+        if isinstance(source, QueueSource):
+            await QueuePoller(source, invoke, self._endpoint).run()
+        else:
+            await run_schedule(source, invoke)
+
+    async def _answer(self, call: Call) -> Response:
         route, parameters = match(self._api, call.method, call.path)
         if route is None:
             raise edge.Stopped(edge.NO_ROUTE)
         authorizer = None
         if route.authorizer:
             authorizer = await authorize(self._api, route, call, parameters, self._pools[route.authorizer])
+        if route.function in self._apps:
+            return await self._apps[route.function].forward(call)
         event = proxy_event(self._api, route, call, parameters, authorizer)
         payload = await self._invoke(route, call, json.dumps(event, ensure_ascii=False).encode())
         try:
-            return http_response(payload, self._api, call.header("accept"))
+            return _response(http_response(payload, self._api, call.header("accept")))
         except MalformedResponse as error:
             raise edge.Stopped(edge.FUNCTION_FAILED) from error
 
@@ -114,6 +129,14 @@ class Gateway:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # nobody may be waiting for it any more
+
+
+def _response(reply: edge.Reply) -> Response:
+    status, headers, content = reply
+    response = Response(content, status)
+    for name, value in headers:
+        response.headers.append(name, value)
+    return response
 
 
 async def _read(request: Request) -> bytes | None:

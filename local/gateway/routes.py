@@ -1,7 +1,7 @@
 """What template.yaml says about one API: its routes, functions, authorizer, binary types and gateway responses."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +38,28 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueSource:
+    """A function that takes a queue's messages."""
+
+    function: str
+    queue_arn: str
+    batch_size: int
+    reports_failures: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSource:
+    """A function that is invoked again and again."""
+
+    function: str
+    name: str
+    seconds: int
+
+
+Source = QueueSource | ScheduleSource
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayResponse:
     """How the edge itself answers one kind of failure."""
 
@@ -56,6 +78,7 @@ class Api:
     functions: Mapping[str, Function]
     binary_types: tuple[str, ...]
     responses: Mapping[str, GatewayResponse]
+    sources: tuple[Source, ...] = ()  # what else invokes functions of the same door
 
 
 def api_of(template: Template, name: str) -> Api:
@@ -78,7 +101,9 @@ def api_of(template: Template, name: str) -> Api:
         for event in body.get("Events", {}).values()
         if event["Type"] == "Api" and event["Properties"].get("RestApiId") == name
     )
+    sources = tuple(_sources(template, name, declared))
     called = {route.function for route in routes} | {route.authorizer for route in routes if route.authorizer}
+    called |= {source.function for source in sources}
     return Api(
         name=name,
         stage=str(properties["StageName"]),
@@ -86,7 +111,27 @@ def api_of(template: Template, name: str) -> Api:
         functions={key: _function(template, key, declared[key]) for key in sorted(called)},
         binary_types=tuple(kind.replace("~1", "/") for kind in properties.get("BinaryMediaTypes", ())),
         responses={kind: _response(body) for kind, body in properties.get("GatewayResponses", {}).items()},
+        sources=sources,
     )
+
+
+def _sources(template: Template, api: str, functions: Mapping[str, Any]) -> Iterator[Source]:
+    """Queues and schedules of the functions that are deployed under the same condition as the API."""
+    door = template.condition_of(api)
+    for function, body in functions.items():
+        for name, event in body.get("Events", {}).items() if template.condition_of(function) == door else ():
+            properties = event["Properties"]
+            if event["Type"] == "SQS":
+                reports = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", ())
+                yield QueueSource(function, properties["Queue"], int(properties.get("BatchSize", 10)), reports)
+            elif event["Type"] == "Schedule":
+                yield ScheduleSource(function, name, _seconds(properties["Schedule"]))
+
+
+def _seconds(schedule: str) -> int:
+    """The interval of `rate(N minutes)`."""
+    count, unit = schedule.removeprefix("rate(").removesuffix(")").split()
+    return int(count) * {"minute": 60, "hour": 3_600, "day": 86_400}[unit.removesuffix("s")]
 
 
 def _authorizers(properties: Mapping[str, Any]) -> Mapping[str, Any]:

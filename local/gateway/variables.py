@@ -8,11 +8,12 @@ from typing import Final
 from local.gateway.routes import Function
 from local.template import REGION
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final[Path] = Path(__file__).resolve().parents[2]
 LAYERS: Final = (ROOT / "layers" / "piecework", ROOT / "layers")
 PARAMETER_PREFIX: Final = "PIECEWORK_PARAM_"
 TOKENS: Final = "PIECEWORK_RUNTIME_TOKENS"
 PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
+PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
 NOT_OURS: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "VIRTUAL_ENV")
 
 
@@ -32,7 +33,8 @@ def of_function(function: Function, caller: Mapping[str, str], *, sees_tokens: b
     if not sees_tokens:
         hidden.add(TOKENS)
     passed = {name: value for name, value in caller.items() if name not in hidden}
-    local = {PUBLIC_URL: public_url, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+    own_url = {PUBLIC_BASE_URL: public_url} if PUBLIC_BASE_URL in function.environment else {}
+    local = {PUBLIC_URL: public_url, **own_url, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} if "AWS_ENDPOINT_URL" in caller else {}
     return {**keys, **function.environment, **local, **passed, **_lambda(function)}
 

@@ -289,7 +289,7 @@ class Pieces:
         except PieceworkError as error:
             self._give_up(claim, error)
             raise
-        except Exception:  # noqa: BLE001  # a bug in the work: the next request need not wait for the lease to lapse
+        except Exception:  # a bug in the work: the next request need not wait for the lease to lapse
             self._give_up(claim, Internal("the run failed"))
             raise
         return Answer(result.body, result.ok, replayed=False, took_over=claim.took_over)

@@ -1,11 +1,15 @@
 """Outcome lines (Powertools Logger) and counts (CloudWatch EMF); never bodies, secrets or signed links."""
 
 from collections.abc import Mapping
+from json import JSONEncoder
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
+ENCODER: Final = JSONEncoder(
+    default=str, separators=(",", ":"), ensure_ascii=False
+)  # made once; json.dumps makes one a line
 FIELD_CHARACTERS: Final = 200  # caller-supplied texts are cut to this in a line
 
 
@@ -13,7 +17,13 @@ class LambdaTelemetry:
     """One per environment; also the `log` that executors get."""
 
     def __init__(self) -> None:
-        self._logger = Logger()
+        self._logger = Logger(
+            location=None,  # it would always be this module
+            json_serializer=ENCODER.encode,
+            json_deserializer=str,  # events are names; to try and read each as JSON costs more than to write the line
+            utc=True,
+            use_rfc3339=True,
+        )
         self._metrics = Metrics()
 
     def outcome(self, name: str, facts: Mapping[str, Any], counts: Mapping[str, int]) -> None:

@@ -111,7 +111,12 @@ class Charging:
         """A settlement whose runner is gone may have charged."""
         now_ms = self.clock()
         after = execution.moved(
-            State.UNKNOWN, is_ambiguous=True, lease="", lease_until_ms=0, looks=0, due_ms=now_ms + look_seconds(1) * 1000
+            State.UNKNOWN,
+            is_ambiguous=True,
+            lease="",
+            lease_until_ms=0,
+            looks=0,
+            due_ms=now_ms + look_seconds(1) * 1000,
         )
         self.executions.take_over(execution, after, now_ms)
         return after

@@ -71,7 +71,7 @@ class Endpoint:
             connection = self._connection(min(self._connect_seconds, seconds))
             try:
                 connection.connect()
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a name that cannot be one
                 connection.close()
                 return NotSent(type(error).__name__)
             try:

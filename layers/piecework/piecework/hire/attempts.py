@@ -1,0 +1,157 @@
+"""Attempts: starting, interrupting and ending the work of a record, each by one conditional move (4.1 to 4.3, 5).
+
+A runner holds a short lease that it renews while it works. A lapsed one is taken over and the *same* attempt runs again,
+at most twice; then it counts as a transient failure. Past its end a task only times out: a late result is dropped.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from piecework.errors import PieceworkError
+from piecework.executors import Log
+from piecework.hire.charging import Charging, refund_rows
+from piecework.hire.contracts import ContractRecord
+from piecework.hire.executions import LONGEST_LIFE_MS, Execution, Executions, Failure, Moved
+from piecework.hire.states import MAY_TIME_OUT, State
+from piecework.hire.terms import PaymentTerms
+from piecework.hire.work import Ended, Made, Work
+from piecework.pieces import LEASE_MS, new_token
+from piecework.renewal import Renewal
+
+UNSTARTED_MS: Final = 60_000  # a task that waits in the queue longer is sent again; the sweep comes once a minute
+MOST_CRASHES: Final = 2  # runs of one attempt that may be lost before it counts as failed
+LOST: Final = Failure("EXECUTION_TRANSIENT", "the worker was interrupted several times")
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Begins and ends attempts; each method returns the record as it then stands, or raises Moved."""
+
+    executions: Executions
+    work: Work
+    charging: Charging
+    clock: Callable[[], int]
+    enqueue: Callable[[Execution], None]
+    log: Log
+    renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
+    token: Callable[[], str] = new_token
+
+    def leased(self) -> dict[str, Any]:
+        """What a record says while this runner works on it."""
+        now_ms = self.clock()
+        return {
+            "lease": self.token(),
+            "lease_until_ms": now_ms + LEASE_MS,
+            "started_at_ms": now_ms,
+            "due_ms": now_ms + LEASE_MS + 1,
+        }
+
+    def queued(self) -> dict[str, Any]:
+        """What a record says while it waits for a runner."""
+        return {"lease": "", "lease_until_ms": 0, "started_at_ms": 0, "due_ms": self.clock() + UNSTARTED_MS}
+
+    def send(self, execution: Execution) -> None:
+        """Put the task into the queue; if that fails, its due time finds it."""
+        try:
+            self.enqueue(execution)
+        except PieceworkError:
+            self.log.warning("task_not_queued", contract_id=execution.contract_id)
+
+    def take(self, execution: Execution) -> Execution:
+        """Take a task that nobody works on, or whose runner is gone."""
+        now_ms = self.clock()
+        was_lost = execution.lease != ""
+        after = execution.moved(
+            State.EXECUTING,
+            lease=self.token(),
+            lease_until_ms=now_ms + LEASE_MS,
+            started_at_ms=execution.started_at_ms or now_ms,
+            crashes=execution.crashes + was_lost,
+        )
+        self.executions.take_over(execution, after, now_ms)
+        return after
+
+    def hand_over(self, execution: Execution) -> Execution:
+        """Leave an attempt that takes too long for a request to the queue."""
+        after = execution.moved(State.EXECUTING, lease="", lease_until_ms=0, due_ms=self.clock() + UNSTARTED_MS)
+        self.executions.move(execution, after)
+        self.send(after)
+        return after
+
+    def run(self, execution: Execution, contract: ContractRecord, until_ms: int, is_fresh: bool) -> Made | Ended:
+        """Work under a lease that is renewed meanwhile."""
+
+        def renew() -> None:
+            self.executions.renew(execution.contract_id, execution.lease, self.clock() + LEASE_MS)
+
+        with self.renewal(renew):
+            return self.work.run(contract, execution, until_ms, is_fresh)
+
+    def finish(
+        self,
+        execution: Execution,
+        contract: ContractRecord,
+        terms: PaymentTerms,
+        done: Made | Ended,
+        settle_seconds: float | None,
+    ) -> Execution:
+        """Record how an attempt ended, and settle if there is time for it (None: leave it to the queue)."""
+        if self.clock() >= execution.ends_at_ms:
+            return self.time_out(execution, contract)
+        if isinstance(done, Ended):
+            return self._failed(execution, contract, done)
+        result = {"result": done.result, "worked_ms": done.worked_ms, "model": done.model, "failure": None}
+        if execution.is_paid:
+            return self._end(execution, State.COMPLETED, **result)
+        if settle_seconds is not None:
+            return self.charging.settle(execution, contract, terms, settle_seconds, **result)
+        now_ms = self.clock()
+        after = execution.moved(State.RESULT_READY, lease="", lease_until_ms=0, due_ms=now_ms, **result)
+        self.executions.move(execution, after)
+        self.send(after)
+        return after
+
+    def lost(self, execution: Execution, contract: ContractRecord) -> Execution:
+        """An attempt whose runners were lost too often failed for a transient reason."""
+        if execution.is_leased(self.clock()):
+            raise Moved
+        return self._failed(execution, contract, Ended(LOST, is_final=False))
+
+    def time_out(self, execution: Execution, contract: ContractRecord) -> Execution:
+        """The task's time is up: nothing is charged, and whatever still comes is dropped."""
+        is_deadline = contract.deadline_ms < execution.created_at_ms + LONGEST_LIFE_MS
+        code, text = (
+            ("DEADLINE_MISSED", "the contract's deadline passed") if is_deadline else ("TASK_TIMEOUT", "24 h passed")
+        )
+        failure = Failure(code, f"{text} before the task was done; nothing was charged")
+        return self._end(execution, State.TIMED_OUT, contract, failure=failure, result=None)
+
+    def is_over(self, execution: Execution) -> bool:
+        """Whether the task must time out now."""
+        return execution.state in MAY_TIME_OUT and self.clock() >= execution.ends_at_ms
+
+    def _failed(self, execution: Execution, contract: ContractRecord, ended: Ended) -> Execution:
+        worked_ms = max(0, self.clock() - (execution.started_at_ms or self.clock()))
+        told = {"failure": ended.failure, "worked_ms": worked_ms}
+        if ended.is_final:
+            return self._end(execution, State.FAILED_PERMANENT, contract, **told)
+        if execution.attempt >= execution.attempts:
+            return self._end(execution, State.EXHAUSTED, contract, **told)
+        after = execution.moved(State.FAILED_TRANSIENT, lease="", lease_until_ms=0, due_ms=execution.ends_at_ms, **told)
+        self.executions.move(execution, after)
+        return after
+
+    def _end(
+        self, execution: Execution, target: State, unpaid_for: ContractRecord | None = None, **changes: Any
+    ) -> Execution:
+        """Move to a final state; with `unpaid_for` the seeker got nothing, so nothing may be kept of its money."""
+        now_ms = self.clock()
+        rows = refund_rows(execution, unpaid_for, now_ms) if unpaid_for else []
+        freed = {} if execution.is_paid else {"payment_status": "not_charged", "claim_status": "released"}
+        after = execution.moved(
+            target, lease="", lease_until_ms=0, due_ms=0, finished_at_ms=now_ms, payment="", **freed, **changes
+        )
+        self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
+        return after

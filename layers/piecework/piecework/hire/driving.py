@@ -1,0 +1,141 @@
+"""Driving: whatever a record waits for is done by whoever looks at it; called for queue messages and due times (4.2).
+
+A look does nothing when somebody else is at work or the record moved on, so messages may be lost, late or doubled.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from piecework.due import Due, DueTimes
+from piecework.errors import PieceworkError
+from piecework.executors import Log
+from piecework.hire.attempts import MOST_CRASHES, Attempts
+from piecework.hire.charging import Charging
+from piecework.hire.contracts import ContractRecord, Contracts
+from piecework.hire.executions import TASK_DUE, WEBHOOK_DUE, Execution, Executions, Moved
+from piecework.hire.facilitator import SETTLE_SECONDS_QUEUED
+from piecework.hire.states import State
+from piecework.hire.terms import PaymentTerms
+
+MOST_STEPS: Final = 8  # of one look; a task needs at most four
+RUN_MARGIN_MS: Final = 40_000  # of a function's time, kept for recording and settling
+
+
+@dataclass(frozen=True)
+class Driving:
+    """Moves records on."""
+
+    contracts: Contracts
+    executions: Executions
+    attempts: Attempts
+    charging: Charging
+    due_times: DueTimes
+    terms_of: Callable[[ContractRecord, Execution | None], PaymentTerms]
+    announce: Callable[[Execution, ContractRecord], None]  # tells the seeker's webhook; may be repeated
+    clock: Callable[[], int]
+    log: Log
+
+    def fire(self, due: Due, until_ms: int) -> None:
+        """Look at a due time that has come; its row goes when it does not belong to the record any more.
+
+        Raises:
+            PieceworkError: a store is out of reach; look again later.
+        """
+        if due.kind == WEBHOOK_DUE:
+            self._announce(due)
+            return
+        self.drive(due.id, until_ms)
+        standing = self.executions.read(due.id)
+        if standing is None or standing.due != due:
+            self.due_times.remove(due)
+
+    def drive(self, contract_id: str, until_ms: int) -> Execution | None:
+        """Do what can be done for a contract now; returns the record as it then stands.
+
+        Raises:
+            PieceworkError: a store is out of reach; look again later.
+        """
+        execution = self.executions.read(contract_id)
+        if execution is None or execution.is_ended:
+            return execution
+        contract = self.contracts.get(contract_id)
+        if contract is None:
+            return execution
+        try:
+            for _ in range(MOST_STEPS):
+                if execution.is_ended:
+                    break
+                after = self._step(execution, contract, until_ms)
+                if after is None:
+                    break
+                execution = after
+        except Moved:
+            return self.executions.read(contract_id)  # somebody else is at it
+        self.tell(execution, contract)
+        return execution
+
+    def tell(self, execution: Execution, contract: ContractRecord) -> None:
+        """Announce an end at once, where there is one to announce; if that fails its due time does it again."""
+        if not (execution.is_ended and execution.has_webhook):
+            return
+        try:
+            self.announce(execution, contract)
+            self.due_times.remove(Due(execution.finished_at_ms, WEBHOOK_DUE, execution.contract_id))
+        except PieceworkError:
+            self.log.warning("webhook_not_announced", contract_id=execution.contract_id)
+
+    def _announce(self, due: Due) -> None:
+        execution, contract = self.executions.read(due.id), self.contracts.get(due.id)
+        if execution is not None and contract is not None and execution.is_ended:
+            self.announce(execution, contract)
+        self.due_times.remove(due)
+
+    def _step(self, execution: Execution, contract: ContractRecord, until_ms: int) -> Execution | None:
+        """One move, or None when there is nothing to do now."""
+        if self.attempts.is_over(execution):
+            return self.attempts.time_out(execution, contract)
+        now_ms = self.clock()
+        if execution.is_leased(now_ms):
+            return None
+        terms = self.terms_of(contract, execution)
+        if execution.state is State.EXECUTING:
+            return self._work(execution, contract, terms, until_ms)
+        if execution.state is State.SETTLING:
+            return self.charging.look(self.charging.lapsed(execution), contract, terms)
+        is_due = 0 < execution.due_ms <= now_ms
+        if execution.state is State.RESULT_READY and is_due:
+            return self.charging.settle(execution, contract, terms)
+        if execution.state is State.UNKNOWN and is_due:
+            after = self.charging.look(execution, contract, terms)
+            return None if after.state is State.UNKNOWN else after
+        return None
+
+    def _work(
+        self, execution: Execution, contract: ContractRecord, terms: PaymentTerms, until_ms: int
+    ) -> Execution | None:
+        if execution.settle_before and not execution.is_paid:
+            waits = execution.settle_calls > 0 and execution.due_ms > self.clock()  # not sent; tried again when due
+            return None if waits else self.charging.settle(execution, contract, terms)
+        if execution.lease and execution.crashes >= MOST_CRASHES:
+            return self.attempts.lost(execution, contract)
+        is_fresh = execution.started_at_ms == 0
+        held = self.attempts.take(execution)
+        done = self.attempts.run(held, contract, until_ms - RUN_MARGIN_MS, is_fresh)
+        return self.attempts.finish(held, contract, terms, done, SETTLE_SECONDS_QUEUED)
+
+
+def task_message(execution: Execution) -> dict[str, str | int]:
+    """What is put into the queue: ids only."""
+    return {
+        "kind": TASK_DUE,
+        "contract_id": execution.contract_id,
+        "task_id": execution.task_id,
+        "generation": execution.generation,
+        "attempt": execution.attempt,
+    }
+
+
+def due_message(due: Due) -> dict[str, str | int]:
+    """A due time on its way to who looks at it."""
+    return {"kind": due.kind, "contract_id": due.id, "due_ms": due.at_ms}

@@ -1,0 +1,83 @@
+"""The routes of the `hire` function: POST /execute and GET /tasks/{task_id} (worker specification 1.2 step 1, 1.3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from piecework.hire.bodies import PENDING, Answer
+from piecework.hire.contracts import Contracts
+from piecework.hire.door import BODY_BYTES, json_response, raw_json, single_header
+from piecework.hire.errors import WorkerError
+from piecework.hire.executions import Moved
+from piecework.hire.flow import RACES, Hire
+from piecework.hire.ids import contract_id, task_id
+from piecework.hire.inputs import body_digest
+from piecework.hire.payments import HEADER, HEADER_BYTES
+from piecework.hire.starting import Ask
+from piecework.hire.views import Views
+from piecework.http import Request, Response
+from piecework.jsons import loads
+
+CONTRACT_HEADER: Final = "x-contract-id"
+
+
+@dataclass(frozen=True)
+class HireEndpoint:
+    """Reads requests, and turns answers into responses."""
+
+    hire: Hire
+    contracts: Contracts
+    views: Views
+    clock: Callable[[], int]
+    body_bytes: int = BODY_BYTES
+
+    def execute(self, request: Request) -> Response:
+        """POST /execute."""
+        began_ms = self.clock()
+        contract = contract_id(single_header(request, CONTRACT_HEADER))
+        _check_payment_headers(request)
+        raw = raw_json(request, self.body_bytes)
+        body = loads(raw)
+        ask = Ask(request, contract, body, body_digest(body, raw), began_ms)
+        return _response(self.hire.execute(ask), contract)
+
+    def task(self, request: Request) -> Response:
+        """GET /tasks/{task_id}: always 200 for a task that is there; never asks for payment."""
+        wanted = contract_id(single_header(request, CONTRACT_HEADER))
+        named = task_id(request.path_params.get("task_id", ""))
+        contract = self.contracts.get(wanted)
+        for _ in range(RACES):
+            try:
+                execution = self.hire.standing.current(contract) if contract else None
+            except Moved:
+                continue
+            if contract is None or execution is None or execution.task_id != named:
+                break
+            if self.views.is_forgotten(execution):
+                break
+            if execution.state in PENDING:
+                self.hire.standing.wake(execution)
+            answer = self.views.shown(execution, contract)
+            return _response(Answer(200, answer.body, answer.headers), wanted)
+        raise WorkerError("TASK_NOT_FOUND", "no such task")
+
+
+def _check_payment_headers(request: Request) -> None:
+    """One payment at most, and not a huge one; what it holds is read only where it counts."""
+    sent = [value for name in HEADER.values() for value in request.headers.get(name, [])]
+    if len(sent) > 1 or any(len(value) > HEADER_BYTES for value in sent):
+        raise WorkerError("PAYMENT_MALFORMED", f"send one payment header of at most {HEADER_BYTES} bytes")
+
+
+def _response(answer: Answer, contract: str) -> Response:
+    facts = {name: answer.body.get(name) for name in ("task_id", "code")}
+    paid = answer.body.get("payment") or {}
+    return json_response(
+        answer.status,
+        dict(answer.body),
+        answer.headers,
+        contract_id=contract,
+        outcome=answer.body["status"],
+        payment=paid.get("status"),
+        **facts,
+    )

@@ -1,0 +1,236 @@
+"""Starting: from a payment to an answer, by way of the claim, the work and the settlement (1.2 steps 6 to 12, 4.1).
+
+Short work is done inside the request, under a lease; what takes longer than the request has goes to the queue. Work that
+is finished is not repeated for that: its result stands, and the queue only settles it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol, TypeVar
+
+from piecework.errors import PieceworkError
+from piecework.executors import Log
+from piecework.hire.attempts import Attempts
+from piecework.hire.bodies import Answer
+from piecework.hire.charging import Charging
+from piecework.hire.contracts import ContractRecord
+from piecework.hire.executions import LONGEST_LIFE_MS, Execution, Executions
+from piecework.hire.facilitator import Facilitator, SupportedKinds
+from piecework.hire.ids import new_task_id
+from piecework.hire.payments import Payment, PaymentInvalid, check_payment, claim_key, parse_payment
+from piecework.hire.states import State
+from piecework.hire.views import Views
+from piecework.hire.work import Ended, Made
+from piecework.http import Request
+from piecework.jsons import Json, canonical
+
+T = TypeVar("T")
+
+SHORT_MS: Final = 10_000  # expected work that is done inside the request
+WORK_SECONDS: Final = 10.0  # of a request's budget
+SETTLE_SECONDS: Final = 10.0
+SETTLE_ROOM_MS: Final = 5_000  # no settlement starts inside a request with less than this left
+REQUEST_MS: Final = 25_000  # the whole budget; the edge gives up at 29 s
+EDGE_MARGIN_MS: Final = 2_000
+FARTHEST_SECONDS: Final = 253_402_300_799  # the year 9999; an authorization may say anything
+
+
+class TookTooLong(Exception):
+    """Work went on past the time a request has for it."""
+
+
+class Bounded(Protocol):
+    """Runs work for at most so many seconds. Raises TookTooLong; the work itself cannot be stopped."""
+
+    def __call__(self, work: Callable[[], T], seconds: float) -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, past the edge's checks."""
+
+    request: Request
+    contract_id: str
+    body: Json = field(repr=False)
+    digest: str
+    began_ms: int
+
+    @property
+    def has_payment(self) -> bool:
+        return bool(self.request.headers.get("payment-signature") or self.request.headers.get("x-payment"))
+
+
+@dataclass(frozen=True)
+class Starting:
+    """Binds payments and begins attempts."""
+
+    executions: Executions
+    attempts: Attempts
+    charging: Charging
+    views: Views
+    facilitator: Facilitator
+    kinds: SupportedKinds
+    bounded: Bounded
+    current: Callable[[ContractRecord], Execution | None]  # the record as it stands
+    tell: Callable[[Execution, ContractRecord], None]
+    clock: Callable[[], int]
+    log: Log
+    task_id: Callable[[], str] = new_task_id
+
+    def verified(self, ask: Ask, contract: ContractRecord, execution: Execution | None = None) -> Payment:
+        """The request's payment, checked here and by the facilitator.
+
+        Raises:
+            PaymentInvalid: it does not pay this contract.
+            WorkerError: it cannot be read, is another's, or the facilitator cannot be asked.
+        """
+        rules, terms = self.views.rules, self.views.terms_of(contract, execution)
+        payment = parse_payment(ask.request, v1=rules.x402_v1)
+        if payment is None:
+            raise PaymentInvalid("invalid_payload", "the payment header is empty")
+        check_payment(payment, terms, contract, self.clock(), bind_payer=rules.bind_payer)
+        self.kinds.check(contract.network, payment.version)
+        verdict = self.facilitator.verify(payment, terms)
+        if verdict.payer_differs:
+            self.log.warning("payer_differs", contract_id=ask.contract_id)
+        if not verdict.is_valid:
+            raise PaymentInvalid(verdict.reason or "invalid_payload")
+        return payment
+
+    def anew(self, ask: Ask, contract: ContractRecord, before: Execution | None) -> Answer:
+        """The first attempt of a contract, or of a new input in place of one that was refused."""
+        payment = self.verified(ask, contract, before)
+        return self._start(ask, contract, before, self._new(ask, contract, payment, before))
+
+    def retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+        """The next attempt, under the payment that is bound already."""
+        inline = self._is_short(ask, contract, execution)
+        after = execution.moved(State.EXECUTING, **_next_attempt(execution), **self._beginning(inline))
+        self.executions.move(execution, after)
+        return self._go_on(ask, contract, after, inline)
+
+    def replace_and_retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+        """The next attempt under a new payment; the old one is released."""
+        payment = self.verified(ask, contract, execution)
+        after = execution.moved(State.EXECUTING, **_next_attempt(execution), **_bound(payment, contract))
+        return self._start(ask, contract, execution, after)
+
+    def settle_result(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+        """A new payment for work that is done: settle it and release the result, without running again."""
+        payment = self.verified(ask, contract, execution)
+        if claim_key(payment.authorization, contract.network) == execution.claim_key:
+            return self.views.told(execution, contract)  # the one that was not taken
+        target = State.EXECUTING if execution.result is None else State.RESULT_READY
+        bound = execution.moved(target, **_bound(payment, contract), failure=None, due_ms=self.clock())
+        self.executions.claim(execution, bound)
+        seconds = self._settle_seconds(ask, contract)
+        if seconds is None or bound.result is None:
+            self.attempts.send(bound)
+            return self.views.shown(bound, contract)
+        terms = self.views.terms_of(contract, bound)
+        return self._ended(contract, bound, lambda: self.charging.settle(bound, contract, terms, seconds))
+
+    def _new(self, ask: Ask, contract: ContractRecord, payment: Payment, before: Execution | None) -> Execution:
+        """A record's beginning, or that of a new generation in place of `before`."""
+        now_ms, executor = self.clock(), self.views.executor_of(contract)
+        task_id = before.task_id if before else self.task_id()
+        generation = before.generation + 1 if before else 1
+        made = Execution(
+            contract_id=contract.contract_id,
+            task_id=task_id,
+            state=State.EXECUTING,
+            version=before.version + 1 if before else 1,
+            generation=generation,
+            attempt=1,
+            attempts=contract.attempts,
+            body_digest=ask.digest,
+            executor=executor.name,
+            created_at_ms=now_ms,
+            ends_at_ms=min(now_ms + LONGEST_LIFE_MS, contract.deadline_ms),
+            input=self.views.work.keep(
+                f"work/{contract.contract_id}/{task_id}/g{generation}/{ask.digest}/input", ask.body
+            ),
+            settle_before=executor.settle == "before",
+            has_webhook=contract.webhook_url is not None,
+            **_bound(payment, contract),
+        )
+        return made if before is None else replace(made, state=before.moved(State.EXECUTING).state)
+
+    def _start(self, ask: Ask, contract: ContractRecord, before: Execution | None, made: Execution) -> Answer:
+        """Claim, then work inside the request or hand the task to the queue."""
+        inline = self._is_short(ask, contract, made)
+        execution = replace(made, **self._beginning(inline))
+        self.executions.claim(before, execution)
+        return self._go_on(ask, contract, execution, inline)
+
+    def _beginning(self, inline: bool) -> dict[str, Any]:
+        return self.attempts.leased() if inline else self.attempts.queued()
+
+    def _go_on(self, ask: Ask, contract: ContractRecord, execution: Execution, inline: bool) -> Answer:
+        if inline:
+            return self._ended(contract, execution, lambda: self._inline(ask, contract, execution))
+        self.attempts.send(execution)
+        return self.views.shown(execution, contract)
+
+    def _ended(self, contract: ContractRecord, execution: Execution, act: Callable[[], Execution]) -> Answer:
+        """The answer after work inside the request; where that was interrupted, the task goes on without us."""
+        try:
+            after = act()
+        except PieceworkError:  # moved on by somebody else, or a store is out of reach
+            self.log.warning("inline_interrupted", contract_id=execution.contract_id)
+            return self.views.told(self.current(contract) or execution, contract)
+        self.tell(after, contract)
+        return self.views.told(after, contract, is_fresh=True)
+
+    def _inline(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Execution:
+        seconds = min(WORK_SECONDS, (self._until_ms(ask, contract) - self.clock() - SETTLE_ROOM_MS) / 1000)
+        until_ms = self.clock() + int(seconds * 1000)
+
+        def work() -> Made | Ended:
+            return self.attempts.run(execution, contract, until_ms, is_fresh=True)
+
+        try:
+            done = self.bounded(work, seconds)
+        except TookTooLong:
+            return self.attempts.hand_over(execution)
+        terms = self.views.terms_of(contract, execution)
+        return self.attempts.finish(execution, contract, terms, done, self._settle_seconds(ask, contract))
+
+    def _settle_seconds(self, ask: Ask, contract: ContractRecord) -> float | None:
+        left_ms = self._until_ms(ask, contract) - self.clock()
+        return None if left_ms < SETTLE_ROOM_MS else min(SETTLE_SECONDS, left_ms / 1000)
+
+    def _until_ms(self, ask: Ask, contract: ContractRecord) -> int:
+        """When this request must be answered."""
+        edge_ms = self.clock() + ask.request.remaining_ms() - EDGE_MARGIN_MS
+        return min(ask.began_ms + min(contract.sync_deadline_ms, REQUEST_MS), edge_ms)
+
+    def _is_short(self, ask: Ask, contract: ContractRecord, execution: Execution) -> bool:
+        executor = self.views.executor_of(contract, execution)
+        if executor.long or execution.settle_before or executor.expected_ms > SHORT_MS:
+            return False
+        return self.clock() + executor.expected_ms + SETTLE_ROOM_MS <= self._until_ms(ask, contract)
+
+
+def _next_attempt(execution: Execution) -> dict[str, Any]:
+    return {"attempt": execution.attempt + 1, "crashes": 0, "failure": None}
+
+
+def _bound(payment: Payment, contract: ContractRecord) -> dict[str, Any]:
+    """What a record says of a payment that was just bound to it."""
+    return {
+        "claim_key": claim_key(payment.authorization, contract.network),
+        "payer": payment.authorization.from_,
+        "valid_before": min(payment.authorization.valid_before, FARTHEST_SECONDS),
+        "payment": canonical(payment.document).decode(),
+        "payment_version": payment.version,
+        "claim_status": "active",
+        "payment_status": "authorized",
+        "settle_calls": 0,
+        "is_ambiguous": False,
+        "hashes": (),
+        "blind_ms": 0,
+        "funds_missing_ms": 0,
+        "looks": 0,
+        "receipt": None,
+    }

@@ -1,0 +1,503 @@
+"""What a settlement's answer means, and how an unknown one ends; the witnesses are fakes."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from piecework.hire import rpc
+from piecework.hire.evidence import gather
+from piecework.hire.exchange import Answer, Interrupted, NotSent
+from piecework.hire.facilitator import Verdict, unavailable
+from piecework.hire.rpc import Block, ChainUnavailable, Log, Receipt, word
+from piecework.hire.settlement import (
+    DEFINITE,
+    ChainEvidence,
+    NotPaid,
+    Paid,
+    PaidUnconfirmed,
+    SettleAgain,
+    Unknown,
+    Unresolved,
+    Unsettled,
+    VerifyEvidence,
+    Wait,
+    classify,
+    give_up_ms,
+    is_definite,
+    look_seconds,
+    reconcile,
+    resend_seconds,
+)
+from tests.support.payments import (
+    HASH,
+    NONCE,
+    NOW_MS,
+    NOW_S,
+    SEEKER,
+    WORKER,
+    a_payment,
+    refused,
+    settled,
+    some_terms,
+)
+
+TERMS = some_terms()
+PAYMENT = a_payment()
+ENDS_MS = (NOW_S + 900) * 1000  # the authorization's end
+OTHER_HASH = "0x" + "9c" * 32
+
+DEFINITE_REASONS = [
+    "insufficient_funds",
+    "invalid_exact_evm_insufficient_balance",
+    "invalid_exact_evm_payload_authorization_valid_before",
+    "invalid_exact_evm_payload_authorization_valid_after",
+    "invalid_exact_evm_payload_authorization_value_mismatch",
+    "invalid_exact_evm_payload_recipient_mismatch",
+    "invalid_exact_evm_payload_signature",
+    "invalid_scheme",
+    "unsupported_scheme",
+    "invalid_network",
+    "network_mismatch",
+    "invalid_payload",
+    "invalid_payment_requirements",
+    "invalid_x402_version",
+    "missing_eip712_domain",
+    "invalid_exact_evm_token_name_mismatch",
+    "invalid_exact_evm_token_version_mismatch",
+    "asset_not_deployed_contract",
+    "invalid_exact_evm_payload_authorization_from_address_kyt",
+]
+OPEN_REASONS = [
+    "settlement_pending",
+    "invalid_exact_evm_nonce_already_used",
+    "transaction_failed",
+    "invalid_transaction_state",
+    "unexpected_settle_error",
+    "unexpected_verify_error",
+    "failed_to_execute_transfer",
+    "internal_error",
+    "",
+    "a reason that is no word",
+]
+
+
+def meaning(answer, *, first=True, payment=PAYMENT):
+    return classify(answer, payment, TERMS, first=first)
+
+
+class TestClassifying:
+    def test_success_with_a_hash_on_our_network_is_paid(self):
+        assert meaning(settled()) == Paid(
+            HASH, {"success": True, "transaction": HASH, "network": "eip155:8453", "payer": SEEKER}
+        )
+
+    def test_a_later_success_is_paid_too(self):
+        assert isinstance(meaning(settled(), first=False), Paid)
+
+    def test_a_version_1_receipt_has_the_short_network_name(self):
+        assert meaning(settled(network="base"), payment=a_payment(version=1)).receipt["network"] == "base"
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"transaction": ""},
+            {"transaction": None},
+            {"transaction": "0xabc"},
+            {"transaction": HASH + "00"},
+            {"transaction": HASH + "\n"},
+            {"transaction": 7},
+            {"network": "eip155:84532"},
+            {"network": None},
+            {"payer": WORKER},
+            {"amount": "4999999"},
+            {"status": 202},
+        ],
+    )
+    def test_a_success_that_lacks_anything_is_unknown(self, changes):
+        assert isinstance(meaning(settled(**changes)), Unknown)
+
+    def test_another_payer_or_amount_alarms(self):
+        assert meaning(settled(payer=WORKER)).alarm == "payer_mismatch"
+        assert meaning(settled(amount="1")).alarm == "amount_mismatch"
+
+    @pytest.mark.parametrize("reason", DEFINITE_REASONS)
+    @pytest.mark.parametrize("status", [200, 400, 402, 500])
+    def test_a_definite_refusal_of_the_first_call_is_not_paid(self, reason, status):
+        assert meaning(refused(reason, status=status)) == NotPaid(
+            reason,
+            {
+                "success": False,
+                "errorReason": reason,
+                "transaction": "",
+                "network": "eip155:8453",
+                "payer": SEEKER,
+            },
+        )
+
+    @pytest.mark.parametrize("reason", DEFINITE_REASONS)
+    def test_a_definite_refusal_proves_nothing_later_or_with_a_hash_or_when_not_final(self, reason):
+        assert isinstance(meaning(refused(reason), first=False), Unknown)
+        assert meaning(refused(reason, HASH)) == Unknown(reason, HASH)
+        assert isinstance(meaning(refused(reason, "0x12")), Unknown)
+        assert isinstance(meaning(refused(reason, status=202)), Unknown)
+
+    @pytest.mark.parametrize("reason", OPEN_REASONS)
+    @pytest.mark.parametrize("first", [True, False])
+    @pytest.mark.parametrize("transaction", ["", HASH])
+    @pytest.mark.parametrize("status", [200, 202, 400, 500])
+    def test_every_other_refusal_is_unknown(self, reason, first, transaction, status):
+        found = meaning(refused(reason, transaction, status=status), first=first)
+
+        assert isinstance(found, Unknown)
+        assert found.transaction == (transaction or None)
+
+    def test_a_nonce_that_is_used_at_the_first_call_alarms(self):
+        reason = "invalid_exact_evm_nonce_already_used"
+
+        assert meaning(refused(reason)).alarm == "nonce_used_on_first_settle"
+        assert meaning(refused(reason), first=False).alarm is None
+
+    @pytest.mark.parametrize("answer", [NotSent("ConnectionRefusedError"), Answer(401, None), Answer(403, {"no": 1})])
+    def test_nothing_sent_or_no_credentials_is_not_sent(self, answer):
+        assert isinstance(meaning(answer), NotSent)
+
+    @pytest.mark.parametrize("status", [200, 202, 302, 400, 404, 429, 500, 502, 503])
+    @pytest.mark.parametrize("document", [None, {}, {"success": "true"}, {"success": 1}, {"isValid": True}])
+    def test_an_answer_that_does_not_say_is_unknown(self, status, document):
+        assert isinstance(meaning(Answer(status, document)), Unknown)
+
+    def test_no_answer_is_unknown(self):
+        assert isinstance(meaning(Interrupted("TimeoutError")), Unknown)
+
+    def test_a_foreign_reason_reaches_nobody(self):
+        assert meaning(refused("<script>" * 50)).reason == "unnamed_reason"
+
+    @given(
+        st.one_of(
+            st.builds(NotSent, st.text()),
+            st.builds(Interrupted, st.text()),
+            st.builds(
+                Answer,
+                st.integers(100, 599),
+                st.none()
+                | st.fixed_dictionaries(
+                    {},
+                    optional={
+                        "success": st.booleans() | st.none() | st.text(),
+                        "transaction": st.sampled_from(["", HASH, "0x", None, 5]),
+                        "network": st.sampled_from(["eip155:8453", "base", "eip155:1", None]),
+                        "payer": st.sampled_from([SEEKER, SEEKER.lower(), WORKER, None, 5]),
+                        "errorReason": st.sampled_from(DEFINITE_REASONS + OPEN_REASONS) | st.text() | st.none(),
+                        "amount": st.sampled_from(["5000000", 5000000, "1", None]),
+                    },
+                ),
+            ),
+        ),
+        st.booleans(),
+    )
+    def test_everything_has_a_meaning_and_only_proof_is_final(self, answer, first):
+        found = meaning(answer, first=first)
+
+        document = getattr(answer, "document", None) or {}
+        if isinstance(found, Paid):
+            assert document["success"] is True
+            assert document["transaction"] == HASH == found.transaction
+            assert answer.status != 202
+        elif isinstance(found, NotPaid):
+            assert first
+            assert document["success"] is False
+            assert not document.get("transaction")
+            assert is_definite(found.reason)
+        else:
+            assert isinstance(found, NotSent | Unknown)
+
+    def test_the_definite_reasons_are_the_listed_ones(self):
+        assert all(map(is_definite, DEFINITE_REASONS))
+        assert not any(map(is_definite, OPEN_REASONS))
+        assert set(DEFINITE_REASONS) >= DEFINITE
+        assert not is_definite("other_value_mismatch")
+
+
+def record(*hashes, **changes):
+    return Unsettled(PAYMENT, TERMS, hashes, **changes)
+
+
+def chain_says(**changes):
+    return ChainEvidence(**{"nonce_spent": False, "chain_seconds": NOW_S, **changes})
+
+
+def verify_says(reason=None):
+    return VerifyEvidence(Verdict(is_valid=reason is None, reason=reason))
+
+
+class TestReconcilingByChain:
+    def test_a_receipt_with_the_transfer_is_paid(self):
+        decision = reconcile(record(HASH), chain_says(nonce_spent=True, paid=HASH), NOW_MS)
+
+        assert decision == Paid(HASH, {"success": True, "transaction": HASH, "network": "eip155:8453", "payer": SEEKER})
+
+    def test_a_cancelled_authorization_is_not_paid(self):
+        decision = reconcile(record(), chain_says(nonce_spent=True, cancelled=True), NOW_MS)
+
+        assert isinstance(decision, NotPaid)
+        assert decision.reason == "authorization_cancelled"
+
+    def test_a_spent_nonce_alone_proves_nothing(self):
+        assert isinstance(reconcile(record(), chain_says(nonce_spent=True), NOW_MS), Wait)
+        assert isinstance(reconcile(record(), chain_says(nonce_spent=True), ENDS_MS + 61_000), Wait)
+
+    def test_an_unspent_nonce_after_the_end_is_not_paid_whatever_hash_is_pending(self):
+        late = chain_says(chain_seconds=NOW_S + 961, pending=frozenset({HASH}))
+
+        decision = reconcile(record(HASH), late, ENDS_MS + 61_000)
+
+        assert isinstance(decision, NotPaid)
+        assert decision.reason == "authorization_expired_unused"
+
+    def test_the_end_must_have_passed_by_the_chains_own_clock_and_ours(self):
+        pending = frozenset({HASH})
+
+        for chain_seconds, now_ms in ((NOW_S + 960, ENDS_MS + 61_000), (NOW_S + 961, ENDS_MS + 60_000)):
+            lagging = chain_says(chain_seconds=chain_seconds, pending=pending)
+            assert isinstance(reconcile(record(HASH), lagging, now_ms), Wait)
+
+    def test_a_reported_transaction_without_a_receipt_is_waited_for(self):
+        seen = chain_says(pending=frozenset({HASH}), reverted=frozenset({OTHER_HASH}))
+
+        assert isinstance(reconcile(record(HASH, OTHER_HASH), seen, NOW_MS), Wait)
+
+    def test_when_every_reported_transaction_reverted_it_is_not_paid(self):
+        decision = reconcile(record(HASH), chain_says(reverted=frozenset({HASH})), NOW_MS)
+
+        assert isinstance(decision, NotPaid)
+        assert decision.reason == "transaction_failed"
+
+    def test_a_recent_call_without_an_answer_may_still_show(self):
+        seen = chain_says(reverted=frozenset({HASH}))
+
+        assert isinstance(reconcile(record(HASH, blind_ms=NOW_MS - 119_999), seen, NOW_MS), Wait)
+        assert isinstance(reconcile(record(HASH, blind_ms=NOW_MS - 120_000), seen, NOW_MS), NotPaid)
+
+    def test_an_unspent_nonce_without_any_trace_is_settled_again(self):
+        assert reconcile(record(), chain_says(), NOW_MS) == SettleAgain()
+
+    def test_nothing_is_settled_again_when_facilitators_would_refuse_it(self):
+        assert reconcile(record(), chain_says(), ENDS_MS - 6_000) == SettleAgain()
+        assert isinstance(reconcile(record(), chain_says(), ENDS_MS - 5_000), Wait)
+
+
+class TestReconcilingByVerify:
+    def test_a_used_nonce_releases_without_a_receipt(self):
+        seen = verify_says("invalid_exact_evm_nonce_already_used")
+
+        assert reconcile(record(), seen, NOW_MS) == PaidUnconfirmed()
+
+    def test_a_valid_authorization_is_settled_again(self):
+        assert reconcile(record(), verify_says(), NOW_MS) == SettleAgain()
+
+    def test_missing_funds_are_waited_for_until_the_end(self):
+        seen = verify_says("invalid_exact_evm_insufficient_balance")
+
+        assert reconcile(record(), seen, NOW_MS) == Wait(
+            "the facilitator says invalid_exact_evm_insufficient_balance", funds_missing=True
+        )
+        assert isinstance(reconcile(record(), seen, ENDS_MS + 61_000), NotPaid)
+
+    def test_funds_that_were_missing_before_the_end_are_not_paid_after_it(self):
+        seen = verify_says("invalid_exact_evm_payload_authorization_valid_before")
+
+        assert isinstance(reconcile(record(funds_missing_ms=NOW_MS), seen, ENDS_MS + 61_000), NotPaid)
+        assert isinstance(reconcile(record(funds_missing_ms=NOW_MS), seen, ENDS_MS + 60_000), Wait)
+        assert isinstance(reconcile(record(), seen, ENDS_MS + 61_000), Wait)
+
+    def test_missing_funds_do_not_count_while_a_lost_call_may_still_show(self):
+        seen = verify_says("invalid_exact_evm_insufficient_balance")
+
+        assert not reconcile(record(blind_ms=NOW_MS - 119_999), seen, NOW_MS).funds_missing
+        assert reconcile(record(blind_ms=NOW_MS - 120_000), seen, NOW_MS).funds_missing
+
+    def test_a_balance_read_without_the_nonce_is_no_proof(self):
+        """A payer whose last money was this payment has missing funds, too."""
+        seen = verify_says("insufficient_funds")
+
+        assert reconcile(record(), seen, NOW_MS) == Wait("the facilitator says insufficient_funds")
+        assert isinstance(reconcile(record(), seen, give_up_ms(PAYMENT)), Unresolved)
+
+    @pytest.mark.parametrize("reason", ["invalid_payload", "unexpected_verify_error", "unnamed_reason"])
+    def test_anything_else_is_waited_out(self, reason):
+        assert isinstance(reconcile(record(), verify_says(reason), NOW_MS), Wait)
+
+
+class TestGivingUp:
+    @pytest.mark.parametrize("evidence", [None, chain_says(nonce_spent=True), verify_says("internal_error")])
+    def test_what_is_undecided_in_the_end_is_unresolved(self, evidence):
+        assert give_up_ms(PAYMENT) == ENDS_MS + 600_000
+        assert isinstance(reconcile(record(), evidence, give_up_ms(PAYMENT) - 1), Wait)
+        assert isinstance(reconcile(record(), evidence, give_up_ms(PAYMENT)), Unresolved)
+
+    def test_proof_still_counts_at_the_end(self):
+        late = give_up_ms(PAYMENT) + 1
+
+        assert isinstance(reconcile(record(), chain_says(nonce_spent=True, paid=HASH), late), Paid)
+        assert isinstance(reconcile(record(), chain_says(chain_seconds=late // 1000), late), NotPaid)
+        assert isinstance(
+            reconcile(record(), verify_says("invalid_exact_evm_nonce_already_used"), late), PaidUnconfirmed
+        )
+
+    def test_looks_and_repeats_come_at_growing_distances(self):
+        assert [look_seconds(looks) for looks in range(8)] == [120, 30, 60, 120, 300, 600, 600, 600]
+        assert [resend_seconds(tries) for tries in range(1, 6)] == [5, 30, 120, 300, 300]
+
+    @given(
+        st.none()
+        | st.builds(
+            ChainEvidence,
+            nonce_spent=st.booleans(),
+            chain_seconds=st.integers(NOW_S, NOW_S + 2_000),
+            paid=st.sampled_from([None, HASH]),
+            pending=st.frozensets(st.sampled_from([HASH, OTHER_HASH])),
+            reverted=st.frozensets(st.sampled_from([HASH, OTHER_HASH])),
+            cancelled=st.booleans(),
+        )
+        | st.builds(verify_says, st.none() | st.sampled_from(DEFINITE_REASONS + OPEN_REASONS)),
+        st.sampled_from([(), (HASH,), (HASH, OTHER_HASH)]),
+        st.integers(NOW_MS, NOW_MS + 3_000_000),
+    )
+    @example(ChainEvidence(nonce_spent=False, chain_seconds=NOW_S), (), ENDS_MS + 600_000)
+    def test_every_unknown_settlement_ends_and_is_never_settled_again_after_its_end(self, evidence, hashes, now_ms):
+        decision = reconcile(record(*hashes), evidence, now_ms)
+
+        if now_ms >= give_up_ms(PAYMENT):
+            assert isinstance(decision, Paid | PaidUnconfirmed | NotPaid | Unresolved)
+        if isinstance(decision, SettleAgain):
+            assert now_ms < ENDS_MS
+        if isinstance(decision, Paid):
+            assert evidence.paid
+
+
+@dataclass
+class FakeChain:
+    """A chain of a few transactions."""
+
+    transactions: dict[str, Receipt] = field(default_factory=dict)
+    spent: bool = False
+    asked: list[str] = field(default_factory=list)
+    number: int = 50_000
+
+    def latest(self):
+        return Block(self.number, NOW_S)
+
+    def receipt(self, transaction):
+        return self.transactions.get(transaction)
+
+    def nonce_spent(self, asset, payer, nonce):
+        assert (asset, payer, nonce) == (TERMS.network.usdc, SEEKER, NONCE)
+        return self.spent
+
+    def nonce_logs(self, asset, payer, nonce, first, last):
+        self.asked.append((first, last))
+        logs = (log for receipt in self.transactions.values() for log in receipt.logs)
+        kinds = {rpc.AUTHORIZATION_USED, rpc.AUTHORIZATION_CANCELED}
+        wanted = [log for log in logs if log.topics[0] in kinds and log.topics[2] == "0x" + word(nonce)]
+        return wanted if first <= self.number - 5_000 <= last else []
+
+
+class NoChain(FakeChain):
+    def latest(self):
+        raise ChainUnavailable("down")
+
+
+class FakeFacilitator:
+    def __init__(self, verdict=None):
+        self.verdict = verdict
+
+    def verify(self, payment, terms):
+        if self.verdict is None:
+            raise unavailable()
+        return self.verdict
+
+
+def log(kind, *topics, transaction=HASH, data="0x", asset=TERMS.network.usdc):
+    return Log(asset.lower(), (kind, *("0x" + word(topic) for topic in topics)), data, transaction)
+
+
+def transfer(value=5_000_000, payer=SEEKER, pay_to=WORKER, **changes):
+    return log(rpc.TRANSFER, payer, pay_to, data=f"0x{value:064x}", **changes)
+
+
+def used(nonce=NONCE, **changes):
+    return log(rpc.AUTHORIZATION_USED, SEEKER, nonce, **changes)
+
+
+def seen(chain, *hashes):
+    return gather(record(*hashes), chain, FakeFacilitator(), NOW_MS)
+
+
+class TestGathering:
+    def test_a_reported_transaction_that_paid_is_found(self):
+        chain = FakeChain({HASH: Receipt(True, (used(), transfer()))}, spent=True)
+
+        assert seen(chain, HASH).paid == HASH
+
+    def test_a_transaction_that_nobody_reported_is_found_by_its_nonce(self):
+        chain = FakeChain({HASH: Receipt(True, (used(), transfer()))}, spent=True)
+
+        assert seen(chain).paid == HASH
+        assert len(chain.asked) > 1
+        assert all(0 < last - first < 2_000 for first, last in chain.asked)
+
+    def test_all_blocks_of_the_authorizations_life_are_searched(self):
+        chain = FakeChain(spent=True, number=100_000)
+
+        assert seen(chain) == ChainEvidence(nonce_spent=True, chain_seconds=NOW_S)
+        assert chain.asked[0][1] == 100_000
+        assert chain.asked[-1][0] <= 100_000 - (86_400 - 900) // 2
+        assert all(newer[0] == older[1] + 1 for newer, older in zip(chain.asked, chain.asked[1:], strict=False))
+
+    @pytest.mark.parametrize(
+        "logs",
+        [
+            (used(),),
+            (transfer(),),
+            (used("0x" + "cd" * 32), transfer()),
+            (used(), transfer(value=4_999_999)),
+            (used(), transfer(payer=WORKER)),
+            (used(), transfer(pay_to=SEEKER)),
+            (used(), transfer(asset=WORKER)),
+            (used(asset=WORKER), transfer()),
+        ],
+    )
+    def test_a_transaction_that_did_other_things_did_not_pay(self, logs):
+        assert seen(FakeChain({HASH: Receipt(True, logs)}, spent=True), HASH).paid is None
+
+    def test_a_reverted_transaction_did_not_pay(self):
+        chain = FakeChain({HASH: Receipt(False, (used(), transfer()))})
+
+        assert seen(chain, HASH) == ChainEvidence(False, NOW_S, reverted=frozenset({HASH}))
+
+    def test_a_transaction_without_a_receipt_is_pending(self):
+        assert seen(FakeChain(), HASH) == ChainEvidence(False, NOW_S, pending=frozenset({HASH}))
+
+    def test_a_cancellation_is_found(self):
+        chain = FakeChain({HASH: Receipt(True, (log(rpc.AUTHORIZATION_CANCELED, SEEKER, NONCE),))}, spent=True)
+
+        assert seen(chain).cancelled
+
+    def test_a_silent_node_says_nothing_and_verify_is_not_asked_instead(self):
+        verdict = Verdict(is_valid=True)
+
+        assert gather(record(), NoChain(), FakeFacilitator(verdict), NOW_MS) is None
+
+    def test_without_a_node_verify_is_the_witness(self):
+        verdict = Verdict(is_valid=False, reason="insufficient_funds")
+
+        assert gather(record(), None, FakeFacilitator(verdict), NOW_MS) == VerifyEvidence(verdict)
+        assert gather(record(), None, FakeFacilitator(), NOW_MS) is None
+
+    def test_a_payer_in_any_case_is_the_same_payer(self):
+        payment = replace(PAYMENT, authorization=replace(PAYMENT.authorization, from_=SEEKER.lower()))
+        chain = FakeChain({HASH: Receipt(True, (used(), transfer()))})
+
+        assert gather(Unsettled(payment, TERMS, (HASH,)), chain, FakeFacilitator(), NOW_MS).paid == HASH
