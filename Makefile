@@ -23,6 +23,7 @@ SAM := .venv-sam/bin/sam
 COMPILE := $(PIECEWORK_UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 STAMP := .synced
 ENVS := .venv/$(STAMP) .venv-ministack/$(STAMP)
+SEEKERS := .venv-seekers/$(STAMP) .venv-x402v1/$(STAMP) build/node/$(STAMP)
 
 .PHONY: help
 help: ## Show this list
@@ -83,6 +84,8 @@ lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/hire/requirements.in -o layers/hire/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/hire/requirements.txt functions/streams/requirements.in -o functions/streams/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/hire/requirements.txt requirements/dev.in -o requirements/dev.txt
+	$(COMPILE) $(LOCK_ARGS) -c requirements/dev.txt requirements/seekers.in -o requirements/seekers.txt
+	$(COMPILE) $(LOCK_ARGS) requirements/x402v1.in -o requirements/x402v1.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/sam.in -o requirements/sam.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/ministack.in -o requirements/ministack.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/fuzz.in -o requirements/fuzz.txt
@@ -100,12 +103,20 @@ clean: ## Remove environments and everything built
 	.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/uv.txt
 	@touch $@
 
-.venv/$(STAMP): requirements/dev.txt .venv-uv/$(STAMP)
+.venv/$(STAMP): requirements/dev.txt pyproject.toml .venv-uv/$(STAMP)
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
 	$(PIECEWORK_UV) pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt
+	$(PIECEWORK_UV) pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv-%/$(STAMP): requirements/%.txt .venv-uv/$(STAMP)
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	$(PIECEWORK_UV) pip sync --quiet --python .venv-$*/bin/python --require-hashes requirements/$*.txt
+	@touch $@
+
+# The TypeScript x402 client; without Node its tests are skipped with that reason.
+build/node/$(STAMP): requirements/node/package.json requirements/node/package-lock.json
+	@mkdir -p build/node
+	cp requirements/node/package.json requirements/node/package-lock.json build/node/
+	if command -v npm >/dev/null; then npm ci --prefix build/node --silent --no-audit --no-fund --ignore-scripts; fi
 	@touch $@

@@ -152,7 +152,9 @@ async def _read(request: Request) -> bytes | None:
 
 def _call(request: Request, body: bytes) -> Call:
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
-    trace_id = request.headers.get("x-amzn-trace-id") or f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"
+    trace_id = request.headers.get("x-amzn-trace-id", "")
+    if not trace_id.isascii() or not trace_id:  # it goes on as a header to the function's process, which takes ASCII only
+        trace_id = f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"
     return Call(
         method=request.method,
         path=raw.decode("latin-1").partition("?")[0],

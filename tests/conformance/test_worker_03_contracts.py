@@ -4,6 +4,7 @@ import contextlib
 import copy
 import socket
 import time
+import uuid
 
 import pytest
 from eth_abi import encode
@@ -61,9 +62,22 @@ REFUSED_WEBHOOKS = [
 
 @pytest.fixture(scope="module")
 def worker(embedded_aws):
-    table = embedded_aws.new_table()  # the same shape as ContractsTable, which is there only with the worker door
-    with handler("contracts.app", embedded_aws.variables, PIECEWORK_CONTRACTS_TABLE=table) as contracts:
+    tables = {"PIECEWORK_CONTRACTS_TABLE": embedded_aws.new_table(), "PIECEWORK_WORK_TABLE": two_keys(embedded_aws)}
+    with handler("contracts.app", embedded_aws.variables, **tables) as contracts:
         yield contracts
+
+
+def two_keys(aws):
+    """A table in the shape of WorkTable, which the template makes only with the worker door."""
+    name = f"work-{uuid.uuid4().hex}"
+    keys = {"pk": "HASH", "sk": "RANGE"}
+    aws.client("dynamodb").create_table(
+        TableName=name,
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
+        KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind in keys.items()],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return name
 
 
 def fresh(**changes):

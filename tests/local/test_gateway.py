@@ -76,6 +76,13 @@ def test_ids_and_the_trace_travel_in_and_out(edge):
     assert seen["request_id"] == answer.headers["x-amzn-requestid"] == seen["event"]["requestContext"]["requestId"]
 
 
+def test_a_trace_header_that_is_no_text_is_replaced(edge):
+    answer = edge.http.put("/probe", headers={"x-amzn-trace-id": b"Root=\xe9\xff"})
+
+    assert answer.status_code == 200
+    assert answer.json()["trace_id"].startswith("Root=1-")
+
+
 def test_a_trace_is_begun_when_none_comes_in(edge):
     answer = edge.http.put("/probe")
 

@@ -1,4 +1,4 @@
-"""A till: the smallest server that asks for a payment, takes it and answers, made of the worker door's payment parts."""
+"""A till: the smallest server that asks for a payment, takes it and answers, made of the door's payment parts."""
 
 import json
 import threading

@@ -265,3 +265,16 @@ def test_a_waiter_reads_at_growing_gaps():
         bench.pieces.wait("k", "f", bench.clock() + LEASE_MS - 1_000)
 
     assert gaps[0] <= 0.05 and 0.5 <= max(gaps) <= 1.0 and len(gaps) < 35
+
+
+def test_notes_of_an_executor_never_stand_for_what_the_door_says_itself():
+    def work(task, run):
+        run.note(replayed=True, caller="somebody", executor="other", input_tokens="many", model="m-1")
+        return Outcome({"answer": "x"})
+
+    executed = FlowBench(work).execute()
+
+    assert (executed.facts["replayed"], executed.facts["caller"]) == (False, "c")
+    assert executed.facts["executor"] != "other"
+    assert executed.facts["model"] == "m-1"
+    assert "InputTokens" not in executed.counts

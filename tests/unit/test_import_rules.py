@@ -17,7 +17,7 @@ DOMAIN_MAY_USE = {"pydantic", "pydantic_core", "jsonschema_rs"}
 DOOR_MAY_USE = {"hire": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"}}
 ADAPTERS = {"piecework.aws": AWS, "piecework.models.openai": {"urllib3"}}  # and what each of them is there to wrap
 DOORS = {"wattswarm", "hire", "kernel"}
-COMPOSITION_ROOTS = {"piecework.wiring", "piecework.hire_wiring"}
+COMPOSITION_ROOTS = {"piecework.wiring", "piecework.hire_wiring", "piecework.hire_edges_wiring"}
 
 
 def modules(folder: Path, prefix: str) -> dict[str, Path]:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import sys
 
 import pytest
 from hypothesis import given
@@ -115,12 +116,30 @@ def test_what_is_no_json_is_not_written(value):
         canonical(value)
 
 
-def test_endless_nesting_is_not_written():
-    endless: list = []
-    endless.append(endless)
+@pytest.mark.parametrize("number", [1, 1e-7, 2**64 - 1])
+def test_keys_that_python_would_write_as_text_are_text_whatever_the_value(number):
+    written = canonical({1: number})
 
-    with pytest.raises(ValueError, match="RecursionError"):
-        canonical(endless)
+    assert loads(written) == {"1": number}
+
+
+@pytest.mark.parametrize("limit", [1_000, 100_000], ids=["usual", "raised_by_a_package"])
+def test_endless_nesting_is_not_written_whatever_the_recursion_limit(limit):
+    endless: list = []
+    endless.append({"again": endless})
+    deep: list = []
+    for _ in range(200_000):
+        deep = [deep]
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit)
+    try:
+        for value in (endless, deep):
+            with pytest.raises(ValueError):
+                canonical(value)
+    finally:
+        sys.setrecursionlimit(before)
+        while deep:  # taken apart by hand: letting go of it at once would recurse as deep
+            deep = deep.pop()
 
 
 @given(values)

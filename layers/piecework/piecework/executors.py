@@ -95,9 +95,9 @@ class Steps(Protocol):
 class Log(Protocol):
     """Structured log lines: a constant snake_case event name and fields."""
 
-    def info(self, event: str, **fields: Any) -> None: ...
+    def info(self, event: str, /, **fields: Any) -> None: ...
 
-    def warning(self, event: str, **fields: Any) -> None: ...
+    def warning(self, event: str, /, **fields: Any) -> None: ...
 
 
 class ForgetfulSteps:
@@ -113,10 +113,10 @@ class ForgetfulSteps:
 class SilentLog:
     """A log that keeps nothing."""
 
-    def info(self, event: str, **fields: Any) -> None:
+    def info(self, event: str, /, **fields: Any) -> None:
         pass
 
-    def warning(self, event: str, **fields: Any) -> None:
+    def warning(self, event: str, /, **fields: Any) -> None:
         pass
 
 

@@ -28,14 +28,22 @@ def contracts_wiring() -> ContractsWiring:
     """Raises SettingsError when a setting is missing or has no meaning."""
     from piecework.aws.clients import Clients
     from piecework.aws.contracts_table import ContractsTable
+    from piecework.aws.executions_table import ExecutionsTable
     from piecework.hire.contracts import WorkerIdentity
     from piecework.hire.registration import Registration
     from piecework.pieces import now_in_ms
 
     settings = WorkerSettings.from_env(os.environ)
-    (table,) = needed("PIECEWORK_CONTRACTS_TABLE")
-    contracts = ContractsTable(Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb, table)
-    registration = Registration(contracts, WorkerIdentity.of(settings), settings.public_base_url, now_in_ms)
+    contracts_table, work_table = needed("PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE")
+    dynamodb = Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb
+    executions = ExecutionsTable(dynamodb, work_table, due_table="")  # only read here, which needs no due times
+    registration = Registration(
+        ContractsTable(dynamodb, contracts_table),
+        WorkerIdentity.of(settings),
+        settings.public_base_url,
+        now_in_ms,
+        executions.read,
+    )
     return ContractsWiring(registration, Rates(), LambdaTelemetry())
 
 

@@ -7,6 +7,7 @@ sorted by code point, raw UTF-8, integers within i64/u64 as integers, everything
 
 import json
 import re
+import sys
 from typing import Any, Final, NoReturn
 
 from piecework.errors import BadRequest
@@ -18,6 +19,8 @@ MAX_DEPTH_OUT: Final = 126  # nested containers of an output, which the kernel's
 I64_MIN: Final = -(2**63)
 U64_MAX: Final = 2**64 - 1
 SAFE_INTEGER_DIGITS: Final = 18  # any integer of this many characters fits i64, so no range check is needed
+SAFE_RECURSION: Final = 3_000  # packages raise the interpreter's limit so far that endless nesting ends the process
+MAX_NESTING: Final = 1_000  # what a value may nest where the interpreter would not stop it
 MAX_NUMBER_CHARACTERS: Final = 1_100  # a double's exact decimal form needs fewer; more is an attack on the parser
 
 _TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([\[{])|([\]}])', re.DOTALL)
@@ -62,9 +65,11 @@ def canonical(value: Json) -> bytes:
         ValueError: the value is no JSON: NaN, infinity, a lone surrogate, a foreign type or endless nesting.
     """
     try:
+        if sys.getrecursionlimit() > SAFE_RECURSION:
+            _check_nesting(value)
         raw = "".join(_encode(value, 0)).encode("utf-8")
         if _EXPONENT.search(raw) or _LONG_INTEGER in raw.translate(_DIGITS_TO_ZERO):
-            return _write(value).encode("utf-8")
+            return _write(json.loads(raw)).encode("utf-8")  # read back: every key is text by now
         return raw
     except (TypeError, RecursionError, OverflowError) as error:
         raise ValueError(f"not a JSON value: {type(error).__name__}") from None
@@ -93,6 +98,18 @@ def check_depth(raw: bytes, limit: int) -> None:
                 raise BadRequest(f"the body nests more than {limit} containers")
         elif token.lastindex == 2:
             depth -= 1
+
+
+def _check_nesting(value: Json) -> None:
+    waiting: list[tuple[Json, int]] = [(value, 0)]
+    while waiting:
+        found, depth = waiting.pop()
+        if depth > MAX_NESTING:
+            raise ValueError(f"a value nests more than {MAX_NESTING} containers")
+        if isinstance(found, dict):
+            waiting.extend((member, depth + 1) for member in found.values())
+        elif isinstance(found, list | tuple):
+            waiting.extend((member, depth + 1) for member in found)
 
 
 def _members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -126,7 +143,7 @@ def _constant(name: str) -> NoReturn:
 
 def _where(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at character {error.pos}"
+        return f"{error.msg.removesuffix(' at')} at character {error.pos}"
     return str(error)
 
 

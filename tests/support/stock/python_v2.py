@@ -43,7 +43,7 @@ async def by_httpx(order: dict[str, Any], signed: list[str]) -> list[dict[str, A
             try:
                 answer = await http.request(order["method"], order["url"], json=order["body"], headers=order["headers"])
                 answers.append(saw(answer))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # whatever it raised is what it did
                 answers.append(failed(error))
     return answers
 
@@ -57,7 +57,7 @@ def by_requests(order: dict[str, Any], signed: list[str]) -> list[dict[str, Any]
                     order["method"], order["url"], json=order["body"], headers=order["headers"], timeout=SECONDS
                 )
                 answers.append(saw(answer))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # whatever it raised is what it did
                 answers.append(failed(error))
     return answers
 

@@ -1,7 +1,7 @@
 """The bucket's `deliverables/` prefix: private objects with their SHA-256, and presigned links to them.
 
-A presigned URL dies with the credentials that signed it. A function's own credentials do not say when they end, so links
-are short; where they do say it, a link's stated end is the earlier of both.
+A presigned URL dies with the credentials that signed it. A function's own credentials do not say when they end, so
+links are short; where they do say it, a link's stated end is the earlier of both.
 """
 
 from __future__ import annotations

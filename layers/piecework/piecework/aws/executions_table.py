@@ -1,11 +1,11 @@
 """The work table: executions, nonce claims and the ledger; every change of a record is one conditional transaction.
 
-    | pk                                  | sk                  | attributes                                            |
-    |-------------------------------------|---------------------|-------------------------------------------------------|
-    | EXEC#<contract id>                  | EXEC                | state, version, lease, lease_until, write, payment,   |
-    |                                     |                     | record (JSON), expires_at                             |
-    | CLAIM#<chain>/<asset>/<from>/<nonce>| CLAIM               | contract, generation, status, write, expires_at       |
-    | LEDGER#<year-month>                 | <ms>#<contract>#<…> | row (JSON)                                            |
+| pk                               | sk              | attributes                                       |
+|--------------------------------------|---------------------|------------------------------------------------------|
+| EXEC#<contract id>               | EXEC            | state, version, lease, lease_until, write, payment,  |
+|                                  |                 | record (JSON), expires_at                        |
+| CLAIM#<chain>/<asset>/<from>/<nonce> | CLAIM           | contract, generation, status, write, expires_at  |
+| LEDGER#<year-month>              | <ms>#<contract>#<…> | row (JSON)                                       |
 
 `write` is drawn anew for every write, so that a repeated request recognises its own first try.
 """
@@ -205,7 +205,7 @@ def _reasons(error: ClientError) -> list[Mapping[str, Any]]:
         return [{"Code": CONDITION_FAILED, "Item": response.get("Item")}]
     if code == f"{CONFLICT}Exception":
         return [{"Code": CONFLICT}]
-    reasons: list[Mapping[str, Any]] = list(response.get("CancellationReasons", []))  # type: ignore[call-overload]
+    reasons: list[Mapping[str, Any]] = list(response.get("CancellationReasons", []))
     if code != TRANSACTION_CANCELED or not {reason.get("Code") for reason in reasons} & {CONDITION_FAILED, CONFLICT}:
         raise error
     return reasons
@@ -214,7 +214,7 @@ def _reasons(error: ClientError) -> list[Mapping[str, Any]]:
 def _is_ours(reasons: Sequence[Mapping[str, Any]], write: str) -> bool:
     """Whether the record that stands in the way is the one we are writing: our first try's answer was lost."""
     standing = reasons[0].get("Item") if reasons else None
-    return bool(standing) and standing["write"]["S"] == write  # type: ignore[index]
+    return standing is not None and bool(standing["write"]["S"] == write)
 
 
 def _new_write() -> str:

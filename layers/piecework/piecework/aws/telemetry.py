@@ -1,5 +1,6 @@
 """Outcome lines (Powertools Logger) and counts (CloudWatch EMF); never bodies, secrets or signed links."""
 
+import logging
 from collections.abc import Mapping
 from json import JSONEncoder
 from typing import Any, Final
@@ -11,6 +12,8 @@ ENCODER: Final = JSONEncoder(
     default=str, separators=(",", ":"), ensure_ascii=False
 )  # made once; json.dumps makes one a line
 FIELD_CHARACTERS: Final = 200  # caller-supplied texts are cut to this in a line
+# Names that a line has already; logging raises for most of them. A field so named gets an underscore behind it.
+TAKEN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "level", "timestamp", "service"}
 
 
 class LambdaTelemetry:
@@ -38,12 +41,15 @@ class LambdaTelemetry:
         """Write the exception being handled, with its traceback."""
         self._logger.exception(f"{name}_bug")
 
-    def info(self, event: str, **fields: Any) -> None:
+    def info(self, event: str, /, **fields: Any) -> None:
         self._logger.info(event, extra=_cut(fields))
 
-    def warning(self, event: str, **fields: Any) -> None:
+    def warning(self, event: str, /, **fields: Any) -> None:
         self._logger.warning(event, extra=_cut(fields))
 
 
 def _cut(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value[:FIELD_CHARACTERS] if isinstance(value, str) else value for key, value in fields.items()}
+    return {
+        f"{key}_" if key in TAKEN else key: value[:FIELD_CHARACTERS] if isinstance(value, str) else value
+        for key, value in fields.items()
+    }

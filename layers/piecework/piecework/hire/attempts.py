@@ -1,7 +1,8 @@
 """Attempts: starting, interrupting and ending the work of a record, each by one conditional move (4.1 to 4.3, 5).
 
-A runner holds a short lease that it renews while it works. A lapsed one is taken over and the *same* attempt runs again,
-at most twice; then it counts as a transient failure. Past its end a task only times out: a late result is dropped.
+A runner holds a short lease that it renews while it works. A lapsed one is taken over and the *same* attempt runs
+again, at most twice; then it counts as a transient failure. Past its end a task only times out: a late result is
+dropped.
 """
 
 from collections.abc import Callable
@@ -102,7 +103,12 @@ class Attempts:
             return self.time_out(execution, contract)
         if isinstance(done, Ended):
             return self._failed(execution, contract, done)
-        result = {"result": done.result, "worked_ms": done.worked_ms, "model": done.model, "failure": None}
+        result: dict[str, Any] = {
+            "result": done.result,
+            "worked_ms": done.worked_ms,
+            "model": done.model,
+            "failure": None,
+        }
         if execution.is_paid:
             return self._end(execution, State.COMPLETED, **result)
         if settle_seconds is not None:
@@ -134,7 +140,7 @@ class Attempts:
 
     def _failed(self, execution: Execution, contract: ContractRecord, ended: Ended) -> Execution:
         worked_ms = max(0, self.clock() - (execution.started_at_ms or self.clock()))
-        told = {"failure": ended.failure, "worked_ms": worked_ms}
+        told: dict[str, Any] = {"failure": ended.failure, "worked_ms": worked_ms}
         if ended.is_final:
             return self._end(execution, State.FAILED_PERMANENT, contract, **told)
         if execution.attempt >= execution.attempts:

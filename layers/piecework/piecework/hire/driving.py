@@ -56,9 +56,10 @@ class Driving:
         Raises:
             PieceworkError: a store is out of reach; look again later.
         """
-        execution = self.executions.read(contract_id)
-        if execution is None or execution.is_ended:
-            return execution
+        found = self.executions.read(contract_id)
+        if found is None or found.is_ended:
+            return found
+        execution = found
         contract = self.contracts.get(contract_id)
         if contract is None:
             return execution
@@ -95,20 +96,22 @@ class Driving:
         """One move, or None when there is nothing to do now."""
         if self.attempts.is_over(execution):
             return self.attempts.time_out(execution, contract)
-        now_ms = self.clock()
-        if execution.is_leased(now_ms):
+        if execution.is_leased(self.clock()):
             return None
         terms = self.terms_of(contract, execution)
         if execution.state is State.EXECUTING:
             return self._work(execution, contract, terms, until_ms)
         if execution.state is State.SETTLING:
             return self.charging.look(self.charging.lapsed(execution), contract, terms)
-        is_due = 0 < execution.due_ms <= now_ms
-        if execution.state is State.RESULT_READY and is_due:
+        return self._settle_when_due(execution, contract, terms)
+
+    def _settle_when_due(self, execution: Execution, contract: ContractRecord, terms: PaymentTerms) -> Execution | None:
+        if not 0 < execution.due_ms <= self.clock():
+            return None
+        if execution.state is State.RESULT_READY:
             return self.charging.settle(execution, contract, terms)
-        if execution.state is State.UNKNOWN and is_due:
-            after = self.charging.look(execution, contract, terms)
-            return None if after.state is State.UNKNOWN else after
+        if execution.state is State.UNKNOWN:
+            return self.charging.look(execution, contract, terms)
         return None
 
     def _work(

@@ -1,8 +1,8 @@
 """POST /execute: who is asked for money, who is charged, and who gets what (worker specification 1.2, 5).
 
 The order decides who gets charged: syntax (at the edge), contract, **look-up**, deadline and input, 402, local checks,
-`/verify`, **claim**, work, output check, `/settle`, record, answer. The look-up comes before any 402, which is what keeps
-stock clients, which always ask unpaid first, from signing twice. What a request sees when its runner dies:
+`/verify`, **claim**, work, output check, `/settle`, record, answer. The look-up comes before any 402, which is what
+keeps stock clients, which always ask unpaid first, from signing twice. What a request sees when its runner dies:
 
     | crash after                      | what stands  | repeated request  | what brings the task to its end            |
     |----------------------------------|--------------|-------------------|--------------------------------------------|
@@ -108,6 +108,8 @@ class Hire:
                 return self._begin(ask, contract, standing, reply)
             return ANSWERS[reply](self, ask, contract, standing)
         except PaymentInvalid as error:
+            if self._has_moved(standing, contract):  # refused because a twin of this request was faster and has paid
+                raise Moved from None
             bound = standing if standing is not None and not standing.is_ended else None
             return self.views.refused(error, contract, bound)
 
@@ -126,6 +128,11 @@ class Hire:
         if execution.body_digest != ask.digest:
             columns = (Carries.OTHER_BODY, Carries.OTHER_BODY_AND_PAYMENT)
         return reply_to(situation, columns[ask.has_payment])
+
+    def _has_moved(self, seen: Execution | None, contract: ContractRecord) -> bool:
+        """Whether the record is another one than was seen; a 402 would make its client sign twice."""
+        found = self.standing.executions.read(contract.contract_id)
+        return (found and found.version) != (seen and seen.version)
 
     def _is_lapsed(self, execution: Execution, terms: PaymentTerms) -> bool:
         """Whether too little of the authorization is left for another attempt (2.10)."""

@@ -18,7 +18,7 @@ _TYPES: Final = {dict: "object", list: "array", str: "string", bool: "boolean", 
 
 
 def body_digest(body: Json, raw: bytes) -> str:
-    """SHA-256 of the input's RFC 8785 form, so that the order of keys does not count; of its bytes where it has none."""
+    """SHA-256 of the input's RFC 8785 form, so that the order of keys does not count; else of its bytes."""
     import rfc8785
 
     try:

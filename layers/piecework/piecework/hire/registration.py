@@ -9,22 +9,27 @@ from typing import Final, Literal
 
 from piecework.hire.contracts import ContractRecord, Contracts, WorkerIdentity, time_text, validate
 from piecework.hire.errors import ContractInvalid, WorkerError
+from piecework.hire.executions import Execution
 from piecework.hire.ids import CONTRACT_ID
+from piecework.hire.states import State
 from piecework.jsons import Json
 
-SIGNED: Final = "SIGNED"
+SIGNED: Final = "SIGNED"  # HIRE's names of a contract's states
+EXECUTING: Final = "EXECUTING"
+COMPLETED: Final = "COMPLETED"
+DELIVERED: Final = frozenset({State.COMPLETED, State.PARTIAL_FINAL})
 MEMBERS: Final = frozenset({"contract", "webhook_secret"})
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Takes contracts in and tells of them; `state_of` is what their execution has come to."""
+    """Takes contracts in and tells of them; `execution_of` reads what has become of one."""
 
     contracts: Contracts
     rules: WorkerIdentity
     public_base_url: str
     clock: Callable[[], int]
-    state_of: Callable[[ContractRecord], str] = lambda record: SIGNED
+    execution_of: Callable[[str], Execution | None]
 
     def register(self, body: Json) -> tuple[Literal["new", "same"], dict[str, Json]]:
         """Check a contract and keep it: whether it is new, and the answer's body.
@@ -52,7 +57,15 @@ class Registration:
     def show(self, contract_id: str) -> dict[str, Json]:
         """What everybody who knows the id may know. Raises CONTRACT_NOT_FOUND."""
         record = find_contract(self.contracts, contract_id)
-        return {"contract_id": record.contract_id, "hash": record.hash, "state": self.state_of(record)}
+        state = contract_state(self.execution_of(contract_id))
+        return {"contract_id": record.contract_id, "hash": record.hash, "state": state}
+
+
+def contract_state(execution: Execution | None) -> str:
+    """HIRE's state of a registered contract; failed work stays EXECUTING, since HIRE has no state for it."""
+    if execution is None:
+        return SIGNED
+    return COMPLETED if execution.state in DELIVERED else EXECUTING
 
 
 def find_contract(contracts: Contracts, contract_id: str) -> ContractRecord:

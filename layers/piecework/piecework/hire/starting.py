@@ -1,7 +1,7 @@
 """Starting: from a payment to an answer, by way of the claim, the work and the settlement (1.2 steps 6 to 12, 4.1).
 
-Short work is done inside the request, under a lease; what takes longer than the request has goes to the queue. Work that
-is finished is not repeated for that: its result stands, and the queue only settles it.
+Short work is done inside the request, under a lease; what takes longer than the request has goes to the queue. Work
+that is finished is not repeated for that: its result stands, and the queue only settles it.
 """
 
 from collections.abc import Callable

@@ -1,13 +1,9 @@
 """GET /stream/{task_id}: what happens to a task, as server-sent events that can be resumed (worker specification 4.5).
 
-While a task runs, its runner records progress, and whoever hands out `stream_url` signs a token for it:
-
-    progress = Progress(log, task_id, expires_at=…)      # a Run's `on_progress`
-    StreamTokens(key).url(public_base_url, contract_id, task_id, now_ms)
-
-Stored are progress events only, numbered without a gap. The first reader that finds the task ended puts an end mark at
-the next number, which no later progress can pass; what follows it (`output`, `item`, `error`, `done`) is made from the
-final body each time, so URLs are fresh and nothing of the output is stored here or given away before it is paid.
+Stored are progress events only, numbered without a gap, per task and generation (its `stream`). The first reader that
+finds the task ended puts an end mark at the next number, which no later progress can pass; what follows it (`output`,
+`item`, `error`, `done`) is made from the final body each time, so URLs are fresh and nothing of the output is stored
+here or given away before it is paid.
 """
 
 import hmac
@@ -17,10 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from piecework.errors import PieceworkError
+from piecework.hire.bodies import PAID, Bodies
+from piecework.hire.contracts import ContractRecord, Contracts
 from piecework.hire.door import clean
 from piecework.hire.errors import WorkerError
+from piecework.hire.executions import Execution, Executions
 from piecework.hire.ids import CONTRACT_ID
-from piecework.jsons import Json, canonical
+from piecework.jsons import Json, canonical, loads
+from piecework.pieces import Overflow
 
 MAX_EVENTS: Final = 1_000  # stored for one task
 MAX_BYTES: Final = 5 * 1024 * 1024
@@ -49,21 +49,21 @@ class Event:
 
 
 class StreamLog(Protocol):
-    """Keeps the events of a task by number."""
+    """Keeps the events of a stream by number."""
 
-    def append(self, task_id: str, event: Event, expires_at: int) -> bool:
+    def append(self, stream: str, event: Event, expires_at: int) -> bool:
         """Keep an event, unless its number is taken: then False."""
 
-    def read(self, task_id: str, after: int) -> list[Event]:
-        """The events after a number, in order, strongly consistent."""
+    def read(self, stream: str) -> list[Event]:
+        """Every event, in order, strongly consistent."""
 
 
 @dataclass(slots=True)
-class Progress:
-    """Records a run's progress; a hint that may be lost, so it never fails a run."""
+class Recorder:
+    """Records one task's progress; a hint that may be lost, so it never fails a run."""
 
     log: StreamLog
-    task_id: str
+    stream: str
     expires_at: int  # epoch seconds
     _last: int | None = None
     _bytes: int = 0
@@ -85,23 +85,40 @@ class Progress:
         self._closed = self._closed or seq >= MAX_EVENTS or self._bytes + size > MAX_BYTES
         if self._closed:
             return True
-        if self.log.append(self.task_id, event, self.expires_at):
+        if self.log.append(self.stream, event, self.expires_at):
             self._last, self._bytes = seq, self._bytes + size
             return True
         self._last = None
         return False
 
     def _catch_up(self) -> None:
-        stored = self.log.read(self.task_id, 0)
+        stored = self.log.read(self.stream)
         self._last = stored[-1].seq if stored else 0
         self._bytes = sum(len(event.frame()) for event in stored)
         self._closed = bool(stored) and stored[-1].kind == END
+
+
+@dataclass(slots=True)
+class Recording:
+    """The flow's `progress`: a recorder for the task at hand."""
+
+    log: StreamLog
+    _recorder: Recorder | None = None
+
+    def __call__(self, execution: Execution, pct: float, text: str) -> None:
+        stream = stream_of(execution)
+        recorder = self._recorder
+        if recorder is None or recorder.stream != stream:
+            recorder = Recorder(self.log, stream, (execution.ends_at_ms + 2 * KEPT_MS) // 1000)
+        self._recorder = recorder
+        recorder(pct, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """What a task has come to: its final body (1.5) once it has ended and its payment is final."""
 
+    stream: str
     final: Mapping[str, Json] | None = field(repr=False)
     finished_at_ms: int = 0
 
@@ -139,18 +156,18 @@ class Streams:
             raise WorkerError("TASK_NOT_FOUND", "no such task")
         if look.finished_at_ms and look.finished_at_ms + KEPT_MS < self.clock():
             return Batch((), ended=True)
-        stored = self.log.read(task_id, 0)
-        events = stored if look.final is None else self._ended(task_id, stored, look)
+        stored = self.log.read(look.stream)
+        events = stored if look.final is None else self._ended(stored, look)
         after = int(last_id) if _SEQUENCE.fullmatch(last_id) else 0
         known = after if after <= len(events) else 0
         return Batch(events[known:], ended=look.final is not None)
 
-    def _ended(self, task_id: str, stored: list[Event], look: Look) -> list[Event]:
+    def _ended(self, stored: list[Event], look: Look) -> list[Event]:
         """Every event of an ended task; the end mark is set if it is not there."""
         while not stored or stored[-1].kind != END:
             mark = Event(len(stored) + 1, END, {})
             expires_at = (max(look.finished_at_ms, self.clock()) + 2 * KEPT_MS) // 1000
-            stored = [*stored, mark] if self.log.append(task_id, mark, expires_at) else self.log.read(task_id, 0)
+            stored = [*stored, mark] if self.log.append(look.stream, mark, expires_at) else self.log.read(look.stream)
         return [*stored[:-1], *final_events(len(stored), look.final or {})]
 
 
@@ -166,6 +183,37 @@ def frames(events: Sequence[Event], *, first: bool) -> Iterator[bytes]:
     """The events as bytes; the first of an answer tells how soon to come back."""
     for place, event in enumerate(events):
         yield event.frame(retry=first and place == 0)
+
+
+def stream_of(execution: Execution) -> str:
+    """The stream of a task's input: another input starts another one."""
+    return f"{execution.task_id}/{execution.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class HiredTasks:
+    """Tasks as the flow keeps them; no executor is needed to tell of one that has ended."""
+
+    contracts: Contracts
+    executions: Executions
+    bodies: Bodies
+    texts: Overflow
+
+    def look(self, contract_id: str, task_id: str) -> Look | None:
+        execution = self.executions.read(contract_id)
+        if execution is None or execution.task_id != task_id:
+            return None
+        contract = self.contracts.get(contract_id) if execution.is_ended else None
+        if contract is None:
+            return Look(stream_of(execution), None)
+        return Look(stream_of(execution), self._final(execution, contract), execution.finished_at_ms)
+
+    def _final(self, execution: Execution, contract: ContractRecord) -> Mapping[str, Json]:
+        kept = execution.result
+        if kept is None or execution.state not in PAID:
+            return self.bodies.failed(execution, contract).body
+        text = self.texts.get(kept.pointer) if kept.pointer is not None else kept.text
+        return self.bodies.finished(execution, contract, loads(text or "null")).body
 
 
 class StreamTokens:

@@ -1,11 +1,7 @@
 """Webhooks: a seeker hears once of each terminal state, signed, until its server has it (worker specification 4.4).
 
-Whoever ends a task renders the delivery and hands it over:
-
-    delivery = delivery_of(contract, body, generation=…, occurred_at_ms=…, poll_url=…)   # None: no webhook is wanted
-    announcer.announce(delivery)                                                         # may be repeated: same id
-
-`body` is the final body of 1.5, after the payment outcome is final. What is to be sent lies in the work table under
+Whoever ends a task, after its payment outcome is final, renders the delivery and hands it over; the `announce` port of
+the flow is `Announcer(deliveries, ask)`, and may be called again. What is to be sent lies in the work table under
 `WEBHOOK#<contract id>`; the message that asks for a try holds ids only. The sender may touch those items and its queue
 and nothing else, so a request that went astray could give away no task.
 
@@ -19,17 +15,17 @@ and nothing else, so a request that went astray could give away no task.
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from random import uniform
 from typing import Final, Protocol
 
-from standardwebhooks import Webhook
-
-from piecework.errors import PieceworkError
+from piecework.errors import BadRequest, PieceworkError
 from piecework.fetching import Fetched, Fetcher
 from piecework.hire.contracts import ContractRecord
+from piecework.hire.executions import Execution
+from piecework.hire.views import Views
 from piecework.hire.webhook_address import webhook_target
 from piecework.jsons import Json, canonical
 
@@ -110,8 +106,16 @@ class Announcer:
     deliveries: Deliveries
     ask: Ask
 
-    def announce(self, delivery: Delivery | None) -> None:
-        """Keep the delivery and ask for its first try; again is harmless."""
+    def __call__(self, execution: Execution, contract: ContractRecord, views: Views) -> None:
+        """Keep the delivery of an ended task and ask for its first try; again is harmless."""
+        answer = views.shown(execution, contract)
+        delivery = delivery_of(
+            contract,
+            answer.body,
+            generation=execution.generation,
+            occurred_at_ms=execution.finished_at_ms,
+            poll_url=views.bodies.poll_url(execution),
+        )
         if delivery is not None:
             self.deliveries.put(delivery)
             self.ask(Try(delivery.contract_id, delivery.event_id), 0)
@@ -229,6 +233,8 @@ def bounded(told: Mapping[str, Json]) -> bytes:
 
 def headers_of(delivery: Delivery, timestamp: int) -> dict[str, str]:
     """The request's headers; without a secret there is no signature."""
+    from standardwebhooks import Webhook  # the sender's alone: other functions only hand over
+
     headers = {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
@@ -240,6 +246,23 @@ def headers_of(delivery: Delivery, timestamp: int) -> dict[str, str]:
         text = delivery.body.decode("utf-8")
         headers["webhook-signature"] = Webhook(delivery.secret).sign(delivery.event_id, moment, text)
     return headers
+
+
+def message_of(wanted: Try) -> dict[str, Json]:
+    """The message that asks for a try: ids only."""
+    return asdict(wanted)
+
+
+def try_of(message: Json) -> Try:
+    """The try that a message asks for.
+
+    Raises:
+        BadRequest: it is no such message.
+    """
+    try:
+        return Try(**message)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise BadRequest("this message asks for no try") from error
 
 
 def _delay(wait_ms: int) -> int:

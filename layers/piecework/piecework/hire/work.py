@@ -4,7 +4,7 @@ An attempt ends as `Made` (a checked result, its files stored), or as `Ended` wi
 leaves the seeker another attempt. Steps that were recorded are replayed when an interrupted attempt runs again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -20,6 +20,13 @@ from piecework.pieces import INLINE_LIMIT, Claim, Overflow, State, now_in_ms, pi
 from piecework.schemas import SchemaRejected
 from piecework.steps import PieceSteps, StepTable
 
+MEANINGS: Final[Sequence[tuple[type[PieceworkError], str, bool]]] = (  # class, code, whether it is final
+    (SchemaRejected, "OUTPUT_SCHEMA_INVALID", False),
+    (NoValidOutput, "OUTPUT_SCHEMA_INVALID", False),
+    (Unprocessable, "INVALID_INPUT", True),
+    (BadRequest, "INVALID_INPUT", True),
+    (Refused, "EXECUTION_FAILED", True),
+)
 STEP_DAYS: Final = 2  # a task lives a day
 
 
@@ -128,20 +135,12 @@ class Work:
     def _attempt(self, executor: Executor, task: Task, run: Run) -> Outcome | Ended:
         try:
             return executor(task, run)
-        except SchemaRejected as error:
-            return Ended(Failure("OUTPUT_SCHEMA_INVALID", error.message), is_final=False)
-        except (Unprocessable, BadRequest) as error:
-            return Ended(Failure("INVALID_INPUT", error.message), is_final=True)
-        except NoValidOutput as error:
-            return Ended(Failure("OUTPUT_SCHEMA_INVALID", error.message), is_final=False)
-        except Refused as error:
-            return Ended(Failure("EXECUTION_FAILED", error.message), is_final=True)
         except PieceworkError as error:
-            code = "EXECUTION_TRANSIENT" if error.retryable else "EXECUTION_FAILED"
-            return Ended(Failure(code, error.message), is_final=not error.retryable)
-        except Exception as bug:  # noqa: BLE001  # an executor's bug: logged by its kind, answered without its text
+            return ended_by(error)
+        except Exception as bug:  # noqa: BLE001  # an executor's bug: logged, and answered without its text
             self._log.warning("executor_failed", executor=executor.name, exception=repr(bug))
-            return Ended(Failure("INTERNAL_ERROR", "the executor failed; the worker's log has the reason"), False)
+            failure = Failure("INTERNAL_ERROR", "the executor failed; the worker's log has the reason")
+            return Ended(failure, is_final=False)
 
     def _run_of(self, execution: Execution, ends_ms: int, is_fresh: bool) -> Run:
         key = piece_key("worker", execution.contract_id, str(execution.generation), str(execution.attempt))
@@ -152,6 +151,15 @@ class Work:
             log=self._log,
             on_progress=lambda pct, text: self._progress(execution, pct, text),
         )
+
+
+def ended_by(error: PieceworkError) -> Ended:
+    """What an executor's failure means; the first class that fits counts."""
+    for kind, code, is_final in MEANINGS:
+        if isinstance(error, kind):
+            return Ended(Failure(code, error.message), is_final)
+    code = "EXECUTION_TRANSIENT" if error.retryable else "EXECUTION_FAILED"
+    return Ended(Failure(code, error.message), is_final=not error.retryable)
 
 
 def _task(contract: ContractRecord, execution: Execution, executor: Executor, inputs: Json, ends_ms: int) -> Task:

@@ -296,16 +296,17 @@ def _failure(code: str, message: str) -> Result:
 
 
 def _facts(order: Order, answer: Answer, runs: list[Run]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"executor": order.executor.name, "caller": order.caller, "stage": order.request.stage[:32]}
-    facts |= {"replayed": answer.replayed, "waited": answer.waited, "took_over": answer.took_over}
+    facts: dict[str, Any] = {}
     for run in runs:
-        facts |= run.facts
-    return facts
+        facts |= run.facts  # first: an executor's notes never stand for what the door says itself
+    facts |= {"executor": order.executor.name, "caller": order.caller, "stage": order.request.stage[:32]}
+    return facts | {"replayed": answer.replayed, "waited": answer.waited, "took_over": answer.took_over}
 
 
 def _counts(answer: Answer, runs: list[Run]) -> dict[str, int]:
     counts = {"Replays": int(answer.replayed), "Waits": int(answer.waited), "TakeOvers": int(answer.took_over)}
     for run in runs:
         for name, fact in TOKEN_COUNTS.items():
-            counts[name] = counts.get(name, 0) + int(run.facts.get(fact, 0))
+            noted = run.facts.get(fact, 0)
+            counts[name] = counts.get(name, 0) + (noted if isinstance(noted, int) else 0)
     return {name: count for name, count in counts.items() if count}

@@ -22,7 +22,7 @@ CONTRACT_HEADER: Final = "x-contract-id"
 
 
 @dataclass(frozen=True)
-class HireEndpoint:
+class HireRoutes:
     """Reads requests, and turns answers into responses."""
 
     hire: Hire

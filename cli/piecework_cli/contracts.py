@@ -1,0 +1,176 @@
+"""`piecework contract`: write a contract, sign it for a party, look at it, give it to a worker.
+
+A file holds `{"contract": {…}, "webhook_secret": "whsec_…"}`, which is the body of POST /contracts; a bare contract is
+read as well. The worker signs first, the seeker second.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from piecework.hire.contracts import ContractRecord, WorkerIdentity, time_text, validate
+from piecework.hire.errors import ContractInvalid
+from piecework.hire.ids import CONTRACT_ID
+from piecework.hire.networks import NETWORKS, SMALLEST_USUAL_ATOMIC, USDC_DECIMALS, Network
+from piecework.hire.signatures import SignatureCheck, is_signed_by_key, sign
+from piecework.jsons import Json
+from piecework.pieces import now_in_ms
+from piecework_cli.keys import address_of, read_key
+from piecework_cli.output import CommandError, read_json, show, text_of, write_private
+from piecework_cli.proposal import add_proposal_options, propose
+from piecework_cli.target import Target
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+OK: Final = 200
+CREATED: Final = 201
+
+
+def add(commands: "Commands") -> None:
+    """Add the group to the command line."""
+    group = commands.add_parser("contract", help="contracts").add_subparsers(required=True, metavar="ACTION")
+    proposing = group.add_parser("propose", help="write an unsigned contract")
+    add_proposal_options(proposing)
+    proposing.set_defaults(run=propose)
+    signing = group.add_parser("sign", help="sign a contract file for one party, the worker first")
+    signing.add_argument("file", type=Path)
+    signing.add_argument("--as", dest="role", choices=["worker", "seeker"], required=True)
+    signing.add_argument("--key", type=Path, required=True, help="a file with the private key, or a key store")
+    signing.set_defaults(run=sign_file)
+    showing = group.add_parser("show", help="what a contract file says and lacks, or what a worker knows of an id")
+    showing.add_argument("what", help="a file, or a contract id")
+    showing.set_defaults(run=show_contract)
+    registering = group.add_parser("register", help="send a signed contract to a worker, as a seeker does")
+    registering.add_argument("file", type=Path)
+    registering.set_defaults(run=register)
+    importing = group.add_parser("import", help="put a signed contract into the worker's table, as its operator")
+    importing.add_argument("file", type=Path)
+    importing.set_defaults(run=import_file)
+
+
+def sign_file(options: argparse.Namespace) -> None:
+    """Add one party's signature to a contract file, if everything else of the contract is in order."""
+    body = read_body(options.file)
+    document, role = body["contract"], options.role
+    key = read_key(options.key)
+    _check_rest(body, role)
+    if address_of(key).lower() != document["parties"][role]["wallet"].lower():
+        raise CommandError(f"the key is not that of parties.{role}.wallet")
+    network = NETWORKS[document["terms"]["price"]["network"]]
+    document["signatures"][role] = sign(key, document["contract_id"], document["hash"], role, network)
+    document["signatures"]["timestamp"] = time_text(now_in_ms())
+    write_private(options.file, text_of(body))
+    print(f"signed {document['contract_id']} as the {role}")
+
+
+def show_contract(options: argparse.Namespace) -> int:
+    """Print a file's terms and what they lack, or a worker's view of an id."""
+    if CONTRACT_ID.fullmatch(options.what) and not Path(options.what).exists():
+        answer = Target.of(options).ask("GET", f"/contracts/{options.what}")
+        show(answer.document)
+        return 0 if answer.status == OK else 1
+    body = read_body(Path(options.what))
+    try:
+        record = _validated(body, _party(body["contract"]))
+    except ContractInvalid as error:
+        show({"accepted": False, "rule": error.rule, "problem": error.message})
+        return 1
+    show({"accepted": True, **terms_of(record)})
+    return 0
+
+
+def register(options: argparse.Namespace) -> int:
+    """Send the file to POST /contracts and print the answer."""
+    answer = Target.of(options).ask("POST", "/contracts", read_body(options.file))
+    show(answer.document)
+    return 0 if answer.status in (OK, CREATED) else 1
+
+
+def import_file(options: argparse.Namespace) -> None:
+    """Validate the file as the worker would and put it into its table."""
+    from piecework.aws.contracts_table import ContractsTable
+
+    target, body = Target.of(options), read_body(options.file)
+    settings = target.settings
+    check = _signature_check(settings.base_rpc_url)
+    record = validate(
+        body["contract"],
+        body.get("webhook_secret"),
+        WorkerIdentity.of(settings),
+        now_in_ms(),
+        source="import",
+        is_signed=check,
+    )
+    kept = ContractsTable(target.clients.dynamodb, target.table("PIECEWORK_CONTRACTS_TABLE")).put(record)
+    show({"contract_id": record.contract_id, "hash": record.hash, "kept": kept})
+
+
+def read_body(path: Path) -> dict[str, Any]:
+    """A contract file as the body of POST /contracts.
+
+    Raises:
+        CommandError: it is neither form of a contract file.
+    """
+    found = read_json(path)
+    if isinstance(found, dict) and isinstance(found.get("contract"), dict):
+        return found
+    if isinstance(found, dict) and "contract_id" in found:
+        return {"contract": found}
+    raise CommandError(f"{path} holds no contract")
+
+
+def terms_of(record: ContractRecord) -> dict[str, Json]:
+    """What a contract means to both parties."""
+    warning = {"warning": "some facilitators refuse payments under 0.001 USDC"}
+    return {
+        "contract_id": record.contract_id,
+        "hash": record.hash,
+        "seeker": record.seeker_wallet,
+        "worker": record.worker_wallet,
+        "price": f"{record.price} USDC on {record.network.name}",
+        "atomic": record.atomic,
+        "decimals": USDC_DECIMALS,
+        "deadline": time_text(record.deadline_ms),
+        "attempts": record.attempts,
+        "max_latency_ms": record.max_latency_ms,
+        "webhook_url": record.webhook_url,
+        **(warning if record.atomic < SMALLEST_USUAL_ATOMIC else {}),
+    }
+
+
+def _check_rest(body: dict[str, Any], role: str) -> None:
+    """Everything but the signature that is about to be made, and what the other party signs later."""
+    document = body["contract"]
+    own = document.get("parties", {}).get(role, {}).get("wallet") if isinstance(document.get("parties"), dict) else None
+
+    def others_only(wallet: str, digest: bytes, signature: str, network: Network) -> bool:
+        return role == "worker" or wallet == own or is_signed_by_key(wallet, digest, signature, network)
+
+    try:
+        _validated(body, _party(document), others_only)
+    except ContractInvalid as error:
+        first = "; the worker signs first" if (error.rule, role) == ("V10", "seeker") else ""
+        raise CommandError(f"not signed, rule {error.rule}: {error.message}{first}") from None
+
+
+def _validated(body: dict[str, Any], rules: WorkerIdentity, check: SignatureCheck = is_signed_by_key) -> ContractRecord:
+    return validate(body["contract"], body.get("webhook_secret"), rules, now_in_ms(), is_signed=check)
+
+
+def _party(document: dict[str, Json]) -> WorkerIdentity:
+    """The worker that the contract itself names, on whatever network: whether it is ours, the worker decides."""
+    try:
+        worker = document["parties"]["worker"]
+        return WorkerIdentity(str(worker["agent_id"]), frozenset({str(worker["wallet"]).lower()}), allow_testnet=True)
+    except (KeyError, TypeError):
+        raise CommandError("the contract names no worker") from None
+
+
+def _signature_check(rpc_url: str) -> SignatureCheck:
+    if not rpc_url:
+        return is_signed_by_key
+    from piecework.hire.exchange import Endpoint
+    from piecework.hire.smart_wallets import SmartWallets
+
+    return SmartWallets(Endpoint(rpc_url))

@@ -1,0 +1,39 @@
+"""`piecework`: reads the command line and runs one command; each group of commands is a module that adds itself."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from piecework.errors import PieceworkError
+from piecework_cli import contracts, keys
+from piecework_cli.target import add_target_options
+
+Commands = argparse._SubParsersAction
+GROUPS: Final[tuple[Callable[["Commands[argparse.ArgumentParser]"], None], ...]] = (contracts.add, keys.add)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status: 0, 1 for a refusal, 2 for a command line that makes no sense."""
+    options = parser().parse_args(arguments)
+    try:
+        return int(options.run(options) or 0)
+    except PieceworkError as error:
+        print(f"piecework: {error.message}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    made = argparse.ArgumentParser(prog="piecework", description=__doc__.partition("\n")[0].partition(": ")[2])
+    add_target_options(made)
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    for add in GROUPS:
+        add(commands)
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

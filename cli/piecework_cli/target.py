@@ -1,0 +1,116 @@
+"""Which worker a command speaks to: the one of `make run`, or a deployed stack.
+
+A deployed worker's tables and settings are read from the environment of its own function, so nothing has to be typed
+twice. What stands in the caller's environment wins, locally and for a stack.
+"""
+
+import argparse
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from piecework.aws.clients import Clients, aws_errors
+from piecework.hire.exchange import Answer, Endpoint
+from piecework.hire.settings import WorkerSettings
+from piecework.jsons import Json
+from piecework_cli.output import CommandError
+
+RUNTIME_PORT: Final = 8787
+WORKER_DISTANCE: Final = 1  # from the base port, as `make run` sets them
+AWS_DISTANCE: Final = 5
+REQUEST_SECONDS: Final = 40.0  # more than the edge's 29
+SETTINGS_OF: Final = "HireFunction"  # the function that has every setting of the door
+LOCAL: Final[Mapping[str, str]] = {
+    "PIECEWORK_CONTRACTS_TABLE": "piecework-contracts",
+    "PIECEWORK_WORK_TABLE": "piecework-work",
+    "PIECEWORK_DUE_TABLE": "piecework-due",
+    "PIECEWORK_BUCKET": "piecework-local",
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+
+
+def add_target_options(parser: argparse.ArgumentParser) -> None:
+    """`--url` and `--stack`, for every command."""
+    parser.add_argument("--url", default=os.environ.get("PIECEWORK_WORKER_URL"), help="the worker's base URL")
+    parser.add_argument(
+        "--stack", default=os.environ.get("PIECEWORK_STACK"), help="a deployed stack; else this machine"
+    )
+
+
+@dataclass(frozen=True)
+class Target:
+    """One worker."""
+
+    given_url: str | None
+    stack: str | None
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> "Target":
+        """The target that the command line names."""
+        return cls(options.url, options.stack)
+
+    @cached_property
+    def variables(self) -> Mapping[str, str]:
+        """The worker's environment: tables, addresses, settings."""
+        found = _deployed(self.stack) if self.stack else {**LOCAL, "AWS_ENDPOINT_URL": _local(AWS_DISTANCE)}
+        return {**found, **{name: value for name, value in os.environ.items() if value}}
+
+    @property
+    def url(self) -> str:
+        """The worker's base URL."""
+        return (
+            self.given_url or (self.variables["PUBLIC_BASE_URL"] if self.stack else _local(WORKER_DISTANCE))
+        ).rstrip("/")
+
+    @property
+    def settings(self) -> WorkerSettings:
+        """The worker's settings. Raises SettingsError."""
+        return WorkerSettings.from_env({"PUBLIC_BASE_URL": self.url, **self.variables})
+
+    @cached_property
+    def clients(self) -> Clients:
+        """AWS as the worker sees it."""
+        if not self.stack:
+            for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
+                os.environ.setdefault(name, LOCAL[name])  # botocore reads them there
+        return Clients(self.variables.get("AWS_ENDPOINT_URL"))
+
+    def table(self, name: str) -> str:
+        """The name of a table, by its variable."""
+        return self.variables[name]
+
+    def ask(self, method: str, path: str, body: Json = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """Send one request to the worker.
+
+        Raises:
+            CommandError: it does not answer with a JSON object.
+        """
+        sent = {"content-type": "application/json"} if body is not None else {}
+        answer = Endpoint(self.url).exchange(method, path, body, {**sent, **(headers or {})}, REQUEST_SECONDS)
+        if not isinstance(answer, Answer) or answer.document is None:
+            raise CommandError(f"{self.url} does not answer as a worker; is it running?")
+        return answer
+
+
+def _local(distance: int) -> str:
+    base = os.environ.get("PIECEWORK_PORT_BASE", str(RUNTIME_PORT))
+    if not base.isdecimal():
+        raise CommandError("PIECEWORK_PORT_BASE must be a port number")
+    return f"http://127.0.0.1:{int(base) + distance}"
+
+
+def _deployed(stack: str) -> dict[str, str]:
+    import boto3
+
+    with aws_errors(f"the stack {stack}"):
+        cloudformation: Any = boto3.client("cloudformation")
+        resource = cloudformation.describe_stack_resource(StackName=stack, LogicalResourceId=SETTINGS_OF)
+        function = resource["StackResourceDetail"]["PhysicalResourceId"]
+        functions: Any = boto3.client("lambda")
+        found = functions.get_function_configuration(FunctionName=function)
+    return dict(found["Environment"]["Variables"])

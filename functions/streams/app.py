@@ -1,0 +1,102 @@
+"""GET /stream/{task_id} as server-sent events: FastAPI under the Lambda Web Adapter, or under uvicorn locally."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from piecework.errors import PieceworkError
+from piecework.hire.door import error_response
+from piecework.hire.ids import new_request_id, task_id
+from piecework.hire.streams import HEARTBEAT, Batch, frames, reader_of
+from piecework.hire_edges_wiring import streams_wiring
+
+HOLD_SECONDS = 20.0  # a piecewise answer waits so long for something new; the edge gives up at 29 s
+OPEN_SECONDS = 810.0  # a stream ends itself before Lambda's 15 minutes, and is resumed
+HEARTBEAT_SECONDS = 15.0
+GAPS = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between looks while nothing is new
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+MEDIA_TYPE = "text/event-stream; charset=utf-8"
+
+wiring = streams_wiring()
+app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+
+class Reading:
+    """One reader's place in a stream."""
+
+    def __init__(self, contract: str, task: str, last_id: str) -> None:
+        self._contract, self._task, self._last_id = contract, task, last_id
+
+    async def next(self) -> Batch:
+        """What is new since the last look."""
+        batch = await run_in_threadpool(wiring.streams.after, self._contract, self._task, self._last_id)
+        if batch.events:
+            self._last_id = str(batch.events[-1].seq)
+        return batch
+
+    async def wait(self, seconds: float) -> Batch:
+        """What is new, as soon as there is something, or nothing when time is up."""
+        loop = asyncio.get_running_loop()
+        deadline, place = loop.time() + seconds, 0
+        batch = await self.next()
+        while not batch.events and not batch.ended and (left := deadline - loop.time()) > 0:
+            await asyncio.sleep(min(GAPS[place], left))
+            place = min(place + 1, len(GAPS) - 1)
+            batch = await self.next()
+        return batch
+
+
+@app.get("/healthz")
+async def healthz() -> dict[str, bool]:
+    """That the function runs; the adapter asks before the first request."""
+    return {"ok": True}
+
+
+@app.get("/stream/{task}")
+@app.get("/{base:path}/stream/{task}")  # behind a domain's base path
+async def stream(request: Request, task: str) -> Response:
+    """The task's events after the last one seen, 204 when it has ended and there is none."""
+    headers = {**HEADERS, "X-Request-Id": new_request_id()}
+    try:
+        reading = Reading(*await run_in_threadpool(_asked, request, task))
+        batch = await (reading.next() if wiring.stays_open else reading.wait(HOLD_SECONDS))
+    except PieceworkError as error:
+        refused = error_response(error)
+        wiring.telemetry.outcome("stream", {"status": refused.status, **refused.facts}, {})
+        own = {"Content-Type": "application/json; charset=utf-8", **refused.headers, **headers}
+        return Response(refused.body, refused.status, own)
+    wiring.telemetry.outcome("stream", {"status": 200, "events": len(batch.events), "ended": batch.ended}, {})
+    if batch.ended and not batch.events:
+        return Response(status_code=204, headers=headers)
+    if wiring.stays_open:
+        return StreamingResponse(_open(reading, batch), headers=headers, media_type=MEDIA_TYPE)
+    content = b"".join(frames(batch.events, first=True)) or HEARTBEAT
+    return Response(content, headers=headers, media_type=MEDIA_TYPE)
+
+
+async def _open(reading: Reading, batch: Batch) -> AsyncIterator[bytes]:
+    """Events as they come, with a comment where nothing does, until the task or our time ends."""
+    loop = asyncio.get_running_loop()
+    ends, first = loop.time() + OPEN_SECONDS, True
+    while True:
+        yield b"".join(frames(batch.events, first=first)) or HEARTBEAT
+        first = first and not batch.events
+        if batch.ended or loop.time() >= ends:
+            return
+        try:
+            batch = await reading.wait(min(HEARTBEAT_SECONDS, ends - loop.time()))
+        except PieceworkError:
+            return  # the reader resumes
+
+
+def _asked(request: Request, task: str) -> tuple[str, str, str]:
+    """Contract, task and last event that a request names; ids are checked before anything is looked up."""
+    named = task_id(task)
+    contract_ids = request.headers.getlist("x-contract-id")
+    token = request.query_params.get("st", "")
+    contract = reader_of(contract_ids, token, named, wiring.tokens(), wiring.clock())
+    last_id = request.headers.get("last-event-id") or request.query_params.get("after", "0")
+    return contract, named, last_id

@@ -1,0 +1,31 @@
+"""The webhook queue: one try to tell a seeker's server that its task has ended."""
+
+from typing import Any
+
+from piecework.errors import PieceworkError
+from piecework.hire.webhooks import try_of
+from piecework.hire_edges_wiring import webhook_wiring
+from piecework.jsons import loads
+
+wiring = webhook_wiring()
+
+
+def attempt(body: str) -> None:
+    """Make the try that a message asks for, and say what came of it."""
+    wanted = try_of(loads(body))
+    outcome = wiring.sender.handle(wanted)
+    facts = {"contract_id": wanted.contract_id, "event_id": wanted.event_id, "attempt": wanted.attempt}
+    counts = {"WebhookGivenUp": 1} if outcome == "given_up" else {}
+    wiring.telemetry.outcome("webhook", {**facts, "outcome": outcome}, counts)
+
+
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """The Lambda entry point; messages that could not be handled come back."""
+    failed = []
+    for record in event["Records"]:
+        try:
+            attempt(record["body"])
+        except PieceworkError:
+            wiring.telemetry.bug("webhook")
+            failed.append({"itemIdentifier": record["messageId"]})
+    return {"batchItemFailures": failed}

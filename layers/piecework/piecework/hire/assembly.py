@@ -1,0 +1,124 @@
+"""The worker door put together from its ports; the composition root and the tests use the same one."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from piecework.due import DueTimes, Nudge
+from piecework.executors import Log
+from piecework.hire.attempts import Attempts
+from piecework.hire.bodies import Bodies, no_stream
+from piecework.hire.bounding import in_thread
+from piecework.hire.charging import Charging
+from piecework.hire.contracts import ContractRecord, Contracts
+from piecework.hire.deliverables import Deliverables
+from piecework.hire.door import BODY_BYTES
+from piecework.hire.driving import Driving
+from piecework.hire.routes import HireRoutes
+from piecework.hire.executions import Execution, Executions
+from piecework.hire.facilitator import Facilitator, SupportedKinds
+from piecework.hire.flow import Hire, Standing
+from piecework.hire.networks import Network
+from piecework.hire.outputs import INLINE_BYTES
+from piecework.hire.rpc import Chain
+from piecework.hire.starting import Bounded, Starting
+from piecework.hire.views import Rules, Views
+from piecework.hire.work import Progress, Work, no_progress
+from piecework.manifest import Bundle
+from piecework.pieces import Overflow, now_in_ms
+from piecework.renewal import Renewal
+from piecework.steps import StepTable
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything that the door needs from outside."""
+
+    contracts: Contracts
+    executions: Executions
+    due_times: DueTimes
+    files: Deliverables
+    texts: Overflow
+    steps: StepTable
+    facilitator: Facilitator
+    chain_of: Callable[[Network], Chain | None]
+    enqueue: Callable[[Execution], None]
+    nudge: Nudge
+    announce: Callable[[Execution, ContractRecord, "Views"], None]
+    bundle: Bundle
+    log: Log
+    clock: Callable[[], int] = now_in_ms
+    bounded: Bounded = in_thread
+    renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
+    progress: Progress = no_progress
+    stream_url: Callable[[Execution], str | None] = no_stream
+
+
+@dataclass(frozen=True)
+class Worker:
+    """The parts that functions use."""
+
+    routes: HireRoutes
+    driving: Driving
+    charging: Charging
+    views: Views
+
+
+def assemble(ports: Ports, rules: Rules, *, inline_bytes: int = INLINE_BYTES, body_bytes: int = BODY_BYTES) -> Worker:
+    """Put the parts together."""
+    work = Work(
+        bundle=ports.bundle,
+        files=ports.files,
+        texts=ports.texts,
+        steps=ports.steps,
+        log=ports.log,
+        clock=ports.clock,
+        inline_bytes=inline_bytes,
+        progress=ports.progress,
+    )
+    charging = Charging(ports.executions, ports.facilitator, ports.chain_of, ports.clock, ports.nudge, ports.log)
+    attempts = Attempts(ports.executions, work, charging, ports.clock, ports.enqueue, ports.log, renewal=ports.renewal)
+    bodies = Bodies(rules.public_base_url, ports.files, ports.clock, ports.stream_url)
+    views = Views(work, bodies, rules, ports.clock)
+    driving = _driving(ports, attempts, charging, views)
+    routes = _routes(ports, attempts, charging, views, driving, body_bytes)
+    return Worker(routes, driving, charging, views)
+
+
+def _driving(ports: Ports, attempts: Attempts, charging: Charging, views: Views) -> Driving:
+    def announce(execution: Execution, contract: ContractRecord) -> None:
+        ports.announce(execution, contract, views)
+
+    return Driving(
+        contracts=ports.contracts,
+        executions=ports.executions,
+        attempts=attempts,
+        charging=charging,
+        due_times=ports.due_times,
+        terms_of=views.terms_of,
+        announce=announce,
+        clock=ports.clock,
+        log=ports.log,
+    )
+
+
+def _routes(
+    ports: Ports, attempts: Attempts, charging: Charging, views: Views, driving: Driving, body_bytes: int
+) -> HireRoutes:
+    kinds = SupportedKinds(ports.facilitator)
+    standing = Standing(ports.executions, attempts, driving.tell, ports.nudge, ports.clock, ports.log)
+    starting = Starting(
+        executions=ports.executions,
+        attempts=attempts,
+        charging=charging,
+        views=views,
+        facilitator=ports.facilitator,
+        kinds=kinds,
+        bounded=ports.bounded,
+        current=standing.current,
+        tell=driving.tell,
+        clock=ports.clock,
+        log=ports.log,
+    )
+    hire = Hire(ports.contracts, standing, starting, views, kinds, ports.clock)
+    return HireRoutes(hire, ports.contracts, views, ports.clock, body_bytes)

@@ -1,0 +1,146 @@
+"""The composition root of the worker door's edges: webhooks and streams."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from piecework.aws.telemetry import LambdaTelemetry
+from piecework.errors import SettingsError
+from piecework.hire.settings import WorkerSettings
+from piecework.hire.streams import Recording, StreamTokens
+from piecework.hire.webhooks import Announcer, Try
+from piecework.settings import Reader
+
+if TYPE_CHECKING:
+    from piecework.aws.clients import Clients
+    from piecework.hire.executions import Execution
+    from piecework.hire.streams import Streams
+    from piecework.hire.webhooks import Sender
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookWiring:
+    """What the webhook function needs."""
+
+    sender: Sender
+    telemetry: LambdaTelemetry
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsWiring:
+    """What the streams function needs; tokens are looked up as they are now, since keys may be rotated."""
+
+    streams: Streams
+    tokens: Callable[[], StreamTokens]
+    stays_open: bool
+    clock: Callable[[], int]
+    telemetry: LambdaTelemetry
+
+
+def webhook_wiring() -> WebhookWiring:
+    """Raises SettingsError when a setting is missing."""
+    from piecework.aws.clients import Clients
+    from piecework.aws.deliveries_table import DeliveriesTable
+    from piecework.hire.webhooks import SafePost, Sender
+    from piecework.pieces import now_in_ms
+
+    (table,) = needed("PIECEWORK_WORK_TABLE")
+    clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
+    sender = Sender(DeliveriesTable(clients.dynamodb, table), SafePost(), _asking(clients), now_in_ms)
+    return WebhookWiring(sender, LambdaTelemetry())
+
+
+def streams_wiring() -> StreamsWiring:
+    """Raises SettingsError when a setting is missing or has no meaning."""
+    from piecework.aws.clients import Clients
+    from piecework.aws.bucket import OverflowBucket
+    from piecework.aws.contracts_table import ContractsTable
+    from piecework.aws.deliverables_bucket import DeliverablesBucket
+    from piecework.aws.executions_table import ExecutionsTable
+    from piecework.aws.stream_table import StreamTable
+    from piecework.hire.bodies import Bodies
+    from piecework.hire.streams import HiredTasks, Streams
+    from piecework.pieces import now_in_ms
+
+    settings = WorkerSettings.from_env(os.environ)
+    contracts, work, bucket = needed("PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_BUCKET")
+    clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
+    tasks = HiredTasks(
+        ContractsTable(clients.dynamodb, contracts),
+        ExecutionsTable(clients.dynamodb, work, due_table=""),  # only read here, which needs no due times
+        Bodies(
+            settings.public_base_url,
+            DeliverablesBucket(lambda: clients.s3, bucket, link_seconds=settings.url_ttl_seconds),
+            now_in_ms,
+        ),
+        OverflowBucket(lambda: clients.s3, bucket),
+    )
+    streams = Streams(StreamTable(clients.dynamodb, work), tasks, now_in_ms)
+    return StreamsWiring(streams, stream_tokens, settings.sse_mode == "streaming", now_in_ms, LambdaTelemetry())
+
+
+def announcer(clients: Clients, work_table: str) -> Announcer:
+    """The flow's `announce`."""
+    from piecework.aws.deliveries_table import DeliveriesTable
+
+    return Announcer(DeliveriesTable(clients.dynamodb, work_table), _asking(clients))
+
+
+def recording(clients: Clients, work_table: str) -> Recording:
+    """The flow's `progress`."""
+    from piecework.aws.stream_table import StreamTable
+
+    return Recording(StreamTable(clients.dynamodb, work_table))
+
+
+def stream_url(settings: WorkerSettings, clock: Callable[[], int]) -> Callable[[Execution], str | None]:
+    """The flow's `stream_url`; a worker without a key offers no streams."""
+    has_key = any(os.environ.get(name) for name in ("PIECEWORK_STREAM_KEY", "PIECEWORK_STREAM_KEY_ARN"))
+
+    def url(execution: Execution) -> str | None:
+        if not has_key:
+            return None
+        return stream_tokens().url(settings.public_base_url, execution.contract_id, execution.task_id, clock())
+
+    return url
+
+
+def stream_tokens() -> StreamTokens:
+    """Tokens under the key from the secret on Lambda, from the environment on a local machine.
+
+    Raises:
+        SettingsError: there is no key.
+        Unavailable: the secret is out of reach.
+    """
+    local, arn = os.environ.get("PIECEWORK_STREAM_KEY", ""), os.environ.get("PIECEWORK_STREAM_KEY_ARN", "")
+    if not local and arn:
+        from piecework.aws.secrets import secret_text
+
+        local = secret_text(arn)
+    if not local:
+        raise SettingsError("set PIECEWORK_STREAM_KEY_ARN")
+    return StreamTokens(local.encode())
+
+
+def needed(*names: str) -> list[str]:
+    """The values of settings that must be there. Raises SettingsError."""
+    reader = Reader(os.environ)
+    values = [reader.needed(name) for name in names]
+    reader.finish()
+    return values
+
+
+def _asking(clients: Clients) -> Callable[[Try, int], None]:
+    from piecework.aws.queues import Queue
+    from piecework.hire.webhooks import message_of
+
+    (url,) = needed("PIECEWORK_WEBHOOK_QUEUE_URL")
+    queue = Queue(lambda: clients.sqs, url)
+
+    def ask(wanted: Try, seconds: int) -> None:
+        queue.send(message_of(wanted), seconds * 1000)
+
+    return ask

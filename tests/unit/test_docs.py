@@ -1,0 +1,43 @@
+"""What the documentation names exists: tests that hold limits, files, and constants."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LIMITS = sorted(ROOT.glob("docs/**/limits*.md"))
+TESTS = frozenset(
+    name for path in ROOT.glob("tests/**/*.py") for name in re.findall(r"def (test_\w+)", path.read_text("utf-8"))
+)
+
+
+def page_id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_test_that_a_page_names_exists(page):
+    text = page.read_text("utf-8")
+
+    named = set(re.findall(r"`(test_\w+)`", text))
+    files = {name for name in re.findall(r"`(tests/[\w./-]+)`", text) if not (ROOT / name).exists()}
+
+    assert named - TESTS == set()
+    assert files == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_page_that_a_page_links_to_exists(page):
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_every_row_of_the_limits_names_what_holds_it():
+    rows = [line for line in (ROOT / "docs/limits.md").read_text("utf-8").splitlines() if line.startswith("| ")][2:]
+
+    assert rows
+    assert [row for row in rows if not re.search(r"`(?:test_\w+|tests/[\w./]+)` *(?:, `test_\w+`)* *\|$", row)] == []
