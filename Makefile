@@ -33,6 +33,10 @@ help: ## Show this list
 run: $(ENVS) ## Start the front door and an embedded AWS on 127.0.0.1
 	$(PY) -m local.run
 
+.PHONY: demo-hire
+demo-hire: .venv/$(STAMP) .venv-seekers/$(STAMP) ## Hire the worker of a running `make run`: sign, pay, fetch
+	$(PY) -m local.demo_hire
+
 .PHONY: test
 test: $(ENVS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) ## Run the tests (build/junit.xml)
 	@mkdir -p build

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -11,18 +12,25 @@ from types import FrameType
 from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
-from local.gateway.variables import ROOT, TOKENS, parameters
+from local.gateway.variables import PARAMETER_PREFIX, ROOT, TOKENS, parameters
 from local.template import REGION, Template
 from local.tether import tethered
 
 PORT_BASE: Final = 8787
-DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0}  # logical name of the API, distance from the base port
+DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1}  # name of the API, distance from the base port
+FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
+DEPLOYED: Final[Mapping[str, str]] = {f"{PARAMETER_PREFIX}DeployWorkerDoor": "true"}  # unless the environment says else
+# The wallet of the development key 0x22…22, which `make demo-hire` and the tests sign with; never for real money.
+WORKER: Final[Mapping[str, str]] = {
+    "WORKER_WALLETS": "0x1563915e194D8CfBA1943570603F7606A3115508",
+    "WORKER_AGENT_ID": "agent_work01",
+}
 EXAMPLE: Final = "events/execute/kernel.json"
 NEXT: Final = """
 Piecework runs. Ctrl-C stops it; the data of the embedded AWS goes with it.
 
-  runtime door   {url}
+  runtime door   {url}{others}
   AWS            {endpoint}
 
 Try next:
@@ -40,17 +48,22 @@ def main() -> int:
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, _interrupt)
     base = int(os.environ.get("PIECEWORK_PORT_BASE", PORT_BASE))
+    env = {**DEPLOYED, **WORKER, "PIECEWORK_STREAM_KEY": secrets.token_hex(32), **os.environ}
     try:
-        for port in (*(base + distance for distance in DOORS.values()), base + AWS_DISTANCE):
+        template = Template.load(ROOT / "template.yaml", parameters(env))
+        deployed = template.of_type("AWS::Serverless::Api")
+        doors = {api: base + distance for api, distance in DOORS.items() if api in deployed}
+        for port in (*doors.values(), base + AWS_DISTANCE):
             _check_free(port)
         with contextlib.ExitStack() as running:
             endpoint = running.enter_context(_aws(base + AWS_DISTANCE))
-            template = Template.load(ROOT / "template.yaml", parameters(os.environ))
+            if "WorkerApi" in doors and "FACILITATOR_URL" not in env:
+                env |= running.enter_context(_facilitator(base + FACILITATOR_DISTANCE))
             provision(template, endpoint)
-            deployed = template.of_type("AWS::Serverless::Api")
-            doors = {api: base + distance for api, distance in DOORS.items() if api in deployed}
-            processes = [running.enter_context(_door(api, port, endpoint)) for api, port in doors.items()]
-            print(_what_next(f"http://127.0.0.1:{base}", endpoint), flush=True)
+            processes = [running.enter_context(_door(api, port, endpoint, env)) for api, port in doors.items()]
+            for port, process in zip(doors.values(), processes, strict=True):
+                wait_until_answers(f"http://127.0.0.1:{port}/health", process)
+            print(_what_next(base, doors, endpoint, env), flush=True)
             return processes[0].wait()
     except NotStarted as error:
         print(f"not started: {error}", file=sys.stderr)
@@ -72,22 +85,41 @@ def _aws(port: int) -> contextlib.AbstractContextManager[str]:
 
 
 @contextlib.contextmanager
-def _door(api: str, port: int, endpoint: str) -> Iterator[subprocess.Popen[bytes]]:
-    variables = {**CREDENTIALS, "AWS_REGION": REGION, **os.environ, "AWS_ENDPOINT_URL": endpoint}
-    command = tethered("exec", sys.executable, "-m", "local.gateway", "--api", api, "--port", str(port))
-    process = subprocess.Popen(command, env=variables, cwd=ROOT, start_new_session=True)
+def _door(api: str, port: int, endpoint: str, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    variables = {**CREDENTIALS, "AWS_REGION": REGION, **env, "AWS_ENDPOINT_URL": endpoint}
+    with _process(variables, "-m", "local.gateway", "--api", api, "--port", str(port)) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def _facilitator(port: int) -> Iterator[dict[str, str]]:
+    """The stub that stands for a facilitator and a node of the chain; gives the settings that lead to it."""
+    _check_free(port)
+    url = f"http://127.0.0.1:{port}"
+    with _process(os.environ, "-m", "local.facilitator", "--port", str(port)) as process:
+        wait_until_answers(f"{url}/supported", process)
+        yield {"FACILITATOR_URL": url, "BASE_RPC_URL": os.environ.get("BASE_RPC_URL", f"{url}/rpc")}
+
+
+@contextlib.contextmanager
+def _process(variables: Mapping[str, str], *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = tethered("exec", sys.executable, *arguments)
+    process = subprocess.Popen(command, env=dict(variables), cwd=ROOT, start_new_session=True)
     try:
-        wait_until_answers(f"http://127.0.0.1:{port}/health", process)
         yield process
     finally:
         stop(process)
 
 
-def _what_next(url: str, endpoint: str) -> str:
-    tokens = os.environ.get(TOKENS, "")
+def _what_next(base: int, doors: Mapping[str, int], endpoint: str, env: Mapping[str, str]) -> str:
+    tokens = env.get(TOKENS, "")
     name = tokens.partition(",")[0].partition("=")[0]
     credential, token = (f"-u {name}:SECRET ", f" TOKEN={name}=SECRET") if tokens else ("", "")
-    return NEXT.format(url=url, endpoint=endpoint, credential=credential, token=token, example=EXAMPLE)
+    url = f"http://127.0.0.1:{base}"
+    others = f"\n  worker door    http://127.0.0.1:{doors['WorkerApi']}" if "WorkerApi" in doors else ""
+    others += f"\n  facilitator    {env['FACILITATOR_URL']}" if others else ""
+    shown = NEXT.format(url=url, endpoint=endpoint, credential=credential, token=token, example=EXAMPLE, others=others)
+    return shown + ("  make demo-hire\n" if others else "")
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

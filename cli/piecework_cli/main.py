@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    made = argparse.ArgumentParser(prog="piecework", description=__doc__.partition("\n")[0].partition(": ")[2])
+    made = argparse.ArgumentParser(
+        prog="piecework", description="Contracts and keys of a HIRE worker, on this machine or deployed."
+    )
     add_target_options(made)
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     for add in GROUPS:

@@ -1,13 +1,15 @@
-"""POST /contracts, GET /contracts/{id}, GET /healthz; also answers what the door does not serve."""
+"""POST /contracts, GET /contracts/{id}, GET /manifest, GET /healthz; also answers what the door does not serve."""
 
 from typing import Any
 
 from piecework.hire.door import CONTRACT_BYTES, LambdaContext, json_body, json_response, serve
 from piecework.hire.ids import contract_id
+from piecework.hire_edges_wiring import manifest_body
 from piecework.hire_wiring import contracts_wiring
 from piecework.http import Request, Response
 
 wiring = contracts_wiring()
+manifest = manifest_body()
 
 STATUS = {"new": 201, "same": 200}
 
@@ -24,12 +26,17 @@ def show(request: Request) -> Response:
     return json_response(200, body, contract_id=body["contract_id"])
 
 
+def describe(request: Request) -> Response:
+    """What this worker can be hired for."""
+    return json_response(200, manifest)
+
+
 def alive(request: Request) -> Response:
     """That the function runs; nothing else is touched."""
     return json_response(200, {"ok": True})
 
 
-ANSWERS = {"/contracts": register, "/contracts/{contract_id}": show, "/healthz": alive}
+ANSWERS = {"/contracts": register, "/contracts/{contract_id}": show, "/manifest": describe, "/healthz": alive}
 
 
 def respond(request: Request) -> Response:

@@ -5,7 +5,8 @@ from typing import Any
 from piecework.http import Request, Response
 from piecework.jsons import canonical
 from piecework.wattswarm.door import LambdaContext, serve
-from piecework.wattswarm.messages import VerifyRequest, parse
+from piecework.wattswarm.messages import parse
+from piecework.wattswarm.verify_messages import VerifyRequest
 from piecework.wiring import verify_wiring
 
 wiring = verify_wiring()

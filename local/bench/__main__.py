@@ -20,6 +20,7 @@ from local.gateway.variables import ROOT
 from local.template import Template
 
 PARTS: Final = ("cold", "warm", "calls", "load")
+WARM_ROUNDS: Final = 4  # for one cold round; many short ones spread a busy moment over all contenders
 NOBODY: Final = "http://127.0.0.1:9"  # an endpoint that nothing may ask
 
 
@@ -31,7 +32,7 @@ def main() -> None:
     if "cold" in arguments.parts:
         figures |= cold_figures(scratch, arguments.rounds)
     if "warm" in arguments.parts:
-        figures |= warm_figures(scratch, arguments.rounds, arguments.calls)
+        figures |= warm_figures(scratch, arguments.rounds * WARM_ROUNDS, arguments.calls)
     if {"calls", "load"} & set(arguments.parts):
         figures |= aws_figures(scratch, arguments.parts, arguments.seconds)
     figures = with_ratios(figures)
@@ -68,12 +69,12 @@ def aws_figures(scratch: Scratch, parts: list[str], seconds: float) -> dict[str,
 
 def measured_apart(scratch: Scratch, module: str, variables: dict[str, str], *arguments: str) -> Any:
     """What a module of ours measured in a process of its own, where all contenders can be imported."""
-    path = os.pathsep.join((scratch.path_of("functions"), str(scratch.folder / "baselines"), str(ROOT)))
-    path = os.pathsep.join((path, *(entry for entry in sys.path if entry.endswith("site-packages"))))
+    copies = (scratch.path_of("functions"), str(scratch.folder / "baselines"))
+    path = os.pathsep.join((*copies, str(ROOT), *sys.path))  # the checkout's own folders stand last, behind the copies
     env = environment(scratch, "functions", NOBODY) | variables | {"PYTHONPATH": path}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "figures.json"
-        command = (sys.executable, "-S", "-m", f"local.bench.{module}", str(out), *arguments)
+        command = (sys.executable, "-S", "-W", "ignore", "-m", f"local.bench.{module}", str(out), *arguments)
         subprocess.run(command, check=True, cwd=folder, env=env, stdout=subprocess.DEVNULL)
         return json.loads(out.read_text("utf-8"))
 
@@ -89,7 +90,7 @@ def _arguments() -> argparse.Namespace:
         "parts", nargs="*", default=PARTS, metavar="PART", help="cold, warm, calls, load; all by default"
     )
     parser.add_argument("--rounds", type=int, default=15, help="medians are taken over so many rounds")
-    parser.add_argument("--calls", type=int, default=200, help="warm calls per round")
+    parser.add_argument("--calls", type=int, default=50, help="warm calls per round")
     parser.add_argument("--seconds", type=float, default=5, help="length of each load")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     parser.add_argument("--scratch", type=Path, default=ROOT / "build" / "bench")

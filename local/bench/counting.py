@@ -1,6 +1,6 @@
 """How many AWS requests a piece costs, counted as they are sent: `python -m local.bench.counting OUT`.
 
-The handlers run in this process against the endpoint in AWS_ENDPOINT_URL. botocore announces every request it sends,
+The handlers run in this process against the endpoint in AWS_ENDPOINT_URL. Every request botocore sends is counted,
 retries included; for /verify, which must not even have botocore, new connections of any kind are counted as well.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.httpsession import URLLib3Session
 
 from local.bench.contenders import event, fresh
 from local.bench.fakes import Context
@@ -23,12 +24,14 @@ class Sent:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        boto3.setup_default_session()
-        boto3.DEFAULT_SESSION.events.register("before-send", self._count)
-        sys.addaudithook(self._connected)
+        send = URLLib3Session.send
 
-    def _count(self, event_name: str, **_: Any) -> None:
-        self._counts[event_name.split(".")[1]] += 1
+        def counted(session: URLLib3Session, request: Any) -> Any:
+            self._counts["dynamodb" if "X-Amz-Target" in request.headers else "s3"] += 1
+            return send(session, request)
+
+        URLLib3Session.send = counted  # type: ignore[assignment,method-assign]
+        sys.addaudithook(self._connected)
 
     def _connected(self, name: str, arguments: tuple[Any, ...]) -> None:
         if name == "socket.connect":

@@ -19,7 +19,7 @@ class MemoryPersistence(BasePersistenceLayer):
     """Powertools' idempotency records in a dictionary."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.records: dict[str, DataRecord] = {}
 
     def _get_record(self, idempotency_key: str) -> DataRecord:

@@ -1,4 +1,4 @@
-"""The folders that benchmarks run from: every contender's code and dependencies, with byte code in one and the same state.
+"""The folders that benchmarks run from: every contender and its libraries, with byte code in one and the same state.
 
 A function's layer ships unchecked-hash byte code, so everything here gets it: our packages, the functions, the
 baselines and the libraries under all of them. Nothing is imported from the virtual environment itself.

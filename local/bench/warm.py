@@ -44,7 +44,7 @@ def own_execute() -> Handler:
     from piecework.wattswarm.execute import Execute
     from piecework.wiring import ExecuteWiring
 
-    app = importlib.import_module("execute.app")
+    app: Any = importlib.import_module("execute.app")
     table, bucket, telemetry = MemoryTable(), NoBucket(), app.wiring.telemetry
     execute = Execute(
         bundle=Bundle(load(), "echo"),

@@ -153,7 +153,7 @@ async def _read(request: Request) -> bytes | None:
 def _call(request: Request, body: bytes) -> Call:
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     trace_id = request.headers.get("x-amzn-trace-id", "")
-    if not trace_id.isascii() or not trace_id:  # it goes on as a header to the function's process, which takes ASCII only
+    if not trace_id or not trace_id.isascii():  # it goes on as a header that the function's process reads as ASCII
         trace_id = f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"
     return Call(
         method=request.method,

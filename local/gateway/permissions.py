@@ -104,8 +104,14 @@ def _secretsmanager(call: Call, named: Naming) -> list[Permission]:
     return [(f"secretsmanager:{call.operation}", named(str(json.loads(call.body).get("SecretId", "*"))))]
 
 
+def _sqs(call: Call, named: Naming) -> list[Permission]:
+    name = str(json.loads(call.body).get("QueueUrl", "*")).rpartition("/")[2]
+    return [(f"sqs:{call.operation}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")]
+
+
 _READERS: Final[Mapping[str, Callable[[Call, Naming], list[Permission]]]] = {
     "dynamodb": _dynamodb,
     "s3": _s3,
     "secretsmanager": _secretsmanager,
+    "sqs": _sqs,
 }

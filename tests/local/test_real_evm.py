@@ -69,7 +69,9 @@ def test_a_payment_moves_the_price_exactly_once(evm, facilitator, version):
     assert evm.balance(WORKER) - before == PRICE
     assert evm.balance(SEEKER) == 0
     assert look(evm, facilitator, payment, again.transaction or first.transaction).transaction == first.transaction
-    assert facilitator.verify(payment, TERMS).reason == "invalid_exact_evm_nonce_already_used"
+    assert facilitator.verify(payment, TERMS).reason == (
+        "invalid_exact_evm_nonce_already_used" if version == 2 else "invalid_exact_evm_transaction_simulation_failed"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The whole worker door in one process: its real parts over fakes or the embedded AWS, and a stub facilitator over HTTP.
+"""The whole worker door in one process: real parts over fakes or the embedded AWS, and a stub facilitator over HTTP.
 
 stage = Stage(facilitator)
 contract = stage.contract()
@@ -35,7 +35,7 @@ from piecework.manifest import Bundle, Entry, Manifest
 from tests.support.contracts import a_record
 from tests.support.fakes import START_MS, FakeClock, FakeOverflow, FakePieceTable, no_renewal
 from tests.support.hire_fakes import FakeDueTimes, FakeExecutions
-from tests.support.payments import SEEKER_KEY, header, signed_payload
+from tests.support.payments import header, signed_payload
 from tests.support.quiet import QuietLog
 from tests.support.worker_fakes import FakeContracts
 
@@ -205,7 +205,9 @@ class Stage:
         name = "X-PAYMENT" if changes.get("version") == 1 else "PAYMENT-SIGNATURE"
         return {name: [header(self.payload(contract, **changes))]}
 
-    def post(self, contract: ContractRecord | str, body: Any = BODY, *headers: dict[str, list[str]], **more: Any) -> Told:
+    def post(
+        self, contract: ContractRecord | str, body: Any = BODY, *headers: dict[str, list[str]], **more: Any
+    ) -> Told:
         """POST /execute as the edge hands it on."""
         name = contract if isinstance(contract, str) else contract.contract_id
         merged: dict[str, list[str]] = {"X-Contract-ID": [name], "Content-Type": ["application/json"]}

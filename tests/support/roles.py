@@ -17,6 +17,8 @@ FUNCTION = "AWS::Serverless::Function"
 TOKENS = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:tokens-AbCdEf"
 EXECUTOR_SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:executors-AbCdEf"
 EVERY_PERMISSION = {"RuntimeTokensSecretArn": TOKENS, "ExecutorSecretArn": EXECUTOR_SECRET}
+FACILITATOR_KEY = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:facilitator-AbCdEf"
+WORKER = {"DeployWorkerDoor": "true", "FacilitatorAuthSecretArn": FACILITATOR_KEY}
 
 # Permissions that no call through the endpoint can show, and why they are needed.
 EXCEPTIONS = {
@@ -62,11 +64,11 @@ def _raw() -> dict[str, Any]:
         loader.dispose()
 
 
-def template_with(change: Callable[[dict[str, Any]], None] = lambda raw: None) -> Template:
-    """template.yaml with every optional permission in it, after a change to its source."""
+def template_with(change: Callable[[dict[str, Any]], None] = lambda raw: None, *, worker: bool = False) -> Template:
+    """template.yaml with every optional permission in it, after a change to its source; with the worker door or not."""
     raw = copy.deepcopy(_raw())
     change(raw)
-    return Template(raw, ROOT, EVERY_PERMISSION)
+    return Template(raw, ROOT, EVERY_PERMISSION | (WORKER if worker else {}))
 
 
 def grants_of(template: Template, kind: str = FUNCTION) -> set[Grant]:
@@ -84,8 +86,16 @@ def grants_of(template: Template, kind: str = FUNCTION) -> set[Grant]:
 def _statements(role: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = [entry for policy in role.get("Policies", ()) for entry in policy["PolicyDocument"]["Statement"]]
     understood = {"Sid", "Effect", "Action", "Resource"}
-    assert all(set(entry) == understood and entry["Effect"] == "Allow" for entry in found), "not read here"
+    assert all(set(entry) - {"Condition"} == understood and entry["Effect"] == "Allow" for entry in found), (
+        "not read here"
+    )
+    assert all(_is_about_keys(entry["Condition"]) for entry in found if "Condition" in entry), "not read here"
     return found
+
+
+def _is_about_keys(condition: Mapping[str, Any]) -> bool:
+    """Whether a condition narrows the items of a table; calls are held against the table, tests against the keys."""
+    return {name for test in condition.values() for name in test} == {"dynamodb:LeadingKeys"}
 
 
 def _listed(value: str | list[str]) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 from unittest import mock
 
 from piecework.jsons import Json, canonical, loads
-from piecework.wattswarm.messages import VerifyRequest, parse
+from piecework.wattswarm.messages import parse
+from piecework.wattswarm.verify_messages import VerifyRequest
 
 SCHEMA_ONLY = "vp.schema_only.v1"
 THRESHOLDS = "vp.schema_thresholds.v1"

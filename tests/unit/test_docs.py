@@ -7,7 +7,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-LIMITS = sorted(ROOT.glob("docs/**/limits*.md"))
 TESTS = frozenset(
     name for path in ROOT.glob("tests/**/*.py") for name in re.findall(r"def (test_\w+)", path.read_text("utf-8"))
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from piecework.executors import Evidence
 from piecework.jsons import canonical
 from piecework.wattswarm.evidence import SHORTENED, TOTAL_BYTES, admit, admit_refs, holds_media
-from piecework.wattswarm.messages import EvidencePolicy
+from piecework.wattswarm.execute_messages import EvidencePolicy
 
 POLICY = EvidencePolicy()
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\x00" * 60).decode()

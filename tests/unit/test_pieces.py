@@ -139,6 +139,16 @@ def test_a_permanent_failure_is_an_answer(bench):
     assert not bench.perform().ok and bench.perform().body == b"never" and bench.runs == 0
 
 
+def test_a_long_reason_is_kept_short_enough_for_an_item(bench):
+    def busy(claim: Claim) -> Result:
+        raise Retryable("x" * 1_000_000)
+
+    with pytest.raises(Retryable):
+        bench.perform(busy)
+
+    assert len(bench.table.read(KEY).reason) == 500
+
+
 def test_a_failed_release_does_not_hide_the_first_failure(bench):
     def busy(claim: Claim) -> Result:
         bench.table.items.clear()

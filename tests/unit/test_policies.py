@@ -7,9 +7,9 @@ import pytest
 from piecework import policies as own
 from piecework.errors import Internal, PolicyBindingInvalid, SettingsError
 from piecework.policies import COMMON_CODES, Policy, Verdict, policy
-from piecework.wattswarm.messages import PolicyBinding
 from piecework.wattswarm.peers import MARKER
 from piecework.wattswarm.policies import BindingRules, crosscheck, schema_thresholds
+from piecework.wattswarm.verify_messages import PolicyBinding
 from tests.support.verification import (
     CROSSCHECK,
     KERNEL_HASHES,

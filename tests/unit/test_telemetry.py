@@ -1,37 +1,83 @@
 """Log lines of the functions: any field name an executor can think of, and never a long text of a caller's."""
 
+import io
 import json
+import logging
+import uuid
+from typing import Any
 
 import pytest
 
 from piecework.aws.telemetry import FIELD_CHARACTERS, LambdaTelemetry
 
 
+class Written:
+    """A telemetry of its own service, and the lines it writes."""
+
+    def __init__(self, service: str) -> None:
+        self.telemetry = LambdaTelemetry()
+        self._out = io.StringIO()
+        for handler in logging.getLogger(service).handlers:
+            if isinstance(handler, logging.StreamHandler):
+                handler.setStream(self._out)
+
+    def line(self) -> dict[str, Any]:
+        (line,) = self._out.getvalue().splitlines()
+        return json.loads(line)
+
+
 @pytest.fixture
-def telemetry(monkeypatch) -> LambdaTelemetry:
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "runtime-test")
+def written(monkeypatch) -> Written:
+    service = uuid.uuid4().hex  # loggers of one service share what they write to
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", service)
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Piecework")
-    return LambdaTelemetry()
+    return Written(service)
 
 
 @pytest.mark.parametrize("name", ["name", "message", "args", "module", "exc_info", "level", "timestamp", "service"])
-def test_a_field_named_like_a_part_of_the_line_is_kept_under_its_name_and_an_underscore(telemetry, capsys, name):
-    telemetry.info("something_happened", **{name: "mine"})
+def test_a_field_named_like_a_part_of_the_line_is_kept_under_its_name_and_an_underscore(written, name):
+    written.telemetry.info("something_happened", **{name: "mine"})
 
-    line = json.loads(capsys.readouterr().out)
-    assert line["message"] == "something_happened"
-    assert line["service"] == "runtime-test"
+    line = written.line()
+    assert (line["message"], line["level"]) == ("something_happened", "INFO")
+    assert "mine" not in (line["service"], line["timestamp"])
     assert line[f"{name}_"] == "mine"
 
 
 @pytest.mark.parametrize("name", ["event", "self"])
-def test_a_field_may_be_named_like_a_parameter(telemetry, capsys, name):
-    telemetry.outcome("execute", {name: 1}, {})
+def test_a_field_may_be_named_like_a_parameter(written, name):
+    written.telemetry.info("something_happened", **{name: 1})
 
-    assert json.loads(capsys.readouterr().out)[name] == 1
+    assert written.line()[name] == 1
 
 
-def test_a_long_text_is_cut(telemetry, capsys):
-    telemetry.warning("something_happened", text="x" * (FIELD_CHARACTERS + 1))
+def test_an_outcome_line_looks_like_the_loggers_own(written, capsys):
+    written.telemetry.outcome("execute", {"status": 200, "level": 7, "left_out": None}, {})
+    written.telemetry.info("execute", status=200, level=7)
 
-    assert json.loads(capsys.readouterr().out)["text"] == "x" * FIELD_CHARACTERS
+    line, own = json.loads(capsys.readouterr().out), written.line()
+    assert line.pop("timestamp")[:13] == own.pop("timestamp")[:13]
+    assert line == own
+
+
+def test_outcome_lines_obey_the_log_level(monkeypatch, capsys):
+    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "WARNING")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", uuid.uuid4().hex)
+    LambdaTelemetry().outcome("execute", {"status": 200}, {})
+
+    assert capsys.readouterr().out == ""
+
+
+def test_an_outcome_takes_any_field_too(written, capsys):
+    written.telemetry.outcome("execute", {"name": "mine", "event": 1, "level": "low", "absent": None}, {})
+
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (line["message"], line["level"]) == ("execute", "INFO")
+    assert (line["name_"], line["event"], line["level_"]) == ("mine", 1, "low")
+    assert "absent" not in line
+
+
+def test_a_long_text_is_cut(written):
+    written.telemetry.warning("something_happened", text="x" * (FIELD_CHARACTERS + 1))
+
+    assert written.line()["text"] == "x" * FIELD_CHARACTERS

@@ -3,8 +3,7 @@
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from piecework.errors import NotFound
 
@@ -13,8 +12,7 @@ TOKEN_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 DIGEST_PATTERN: Final = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredArtifact:
+class StoredArtifact(NamedTuple):
     """Where an artifact can be fetched, and what it is."""
 
     path: str  # "/artifacts/<digest>/<token>"
@@ -22,8 +20,7 @@ class StoredArtifact:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """An artifact's bytes as they were stored."""
 
     data: bytes

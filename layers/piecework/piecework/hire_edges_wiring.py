@@ -12,7 +12,8 @@ from piecework.errors import SettingsError
 from piecework.hire.settings import WorkerSettings
 from piecework.hire.streams import Recording, StreamTokens
 from piecework.hire.webhooks import Announcer, Try
-from piecework.settings import Reader
+from piecework.jsons import Json
+from piecework.settings import Reader, RuntimeSettings
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
@@ -55,8 +56,8 @@ def webhook_wiring() -> WebhookWiring:
 
 def streams_wiring() -> StreamsWiring:
     """Raises SettingsError when a setting is missing or has no meaning."""
-    from piecework.aws.clients import Clients
     from piecework.aws.bucket import OverflowBucket
+    from piecework.aws.clients import Clients
     from piecework.aws.contracts_table import ContractsTable
     from piecework.aws.deliverables_bucket import DeliverablesBucket
     from piecework.aws.executions_table import ExecutionsTable
@@ -82,8 +83,18 @@ def streams_wiring() -> StreamsWiring:
     return StreamsWiring(streams, stream_tokens, settings.sse_mode == "streaming", now_in_ms, LambdaTelemetry())
 
 
+def manifest_body() -> dict[str, Json]:
+    """What /manifest tells. Raises SettingsError when a setting is missing or has no meaning."""
+    from piecework.hire.manifest import manifest_of
+    from piecework.manifest import Bundle, load
+
+    runtime = RuntimeSettings.from_env(os.environ)
+    bundle = Bundle(load(runtime.executors_path), runtime.default_executor, runtime.strict_task_types)
+    return manifest_of(WorkerSettings.from_env(os.environ), bundle.manifest.executors, bundle.default)
+
+
 def announcer(clients: Clients, work_table: str) -> Announcer:
-    """The flow's `announce`."""
+    """Hands deliveries over to the webhook function."""
     from piecework.aws.deliveries_table import DeliveriesTable
 
     return Announcer(DeliveriesTable(clients.dynamodb, work_table), _asking(clients))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,16 @@ from piecework.hire.settings import WorkerSettings
 from piecework.settings import Reader
 
 if TYPE_CHECKING:
+    from piecework.aws.clients import Clients
+    from piecework.due import Due, DueTimes
+    from piecework.hire.assembly import Ports, Worker
+    from piecework.hire.contracts import ContractRecord
+    from piecework.hire.executions import Execution
+    from piecework.hire.facilitator import Facilitator
+    from piecework.hire.networks import Network
     from piecework.hire.registration import Registration
+    from piecework.hire.rpc import Chain
+    from piecework.hire.views import Views
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +31,26 @@ class ContractsWiring:
 
     registration: Registration
     rates: Rates
+    telemetry: LambdaTelemetry
+
+
+@dataclass(frozen=True, slots=True)
+class HireWiring:
+    """What `/execute`, `/tasks` and the queue's tasks need."""
+
+    worker: Worker
+    rates: Rates
+    clock: Callable[[], int]
+    telemetry: LambdaTelemetry
+
+
+@dataclass(frozen=True, slots=True)
+class DueWiring:
+    """What the due function needs: due times, and where a look at each kind is asked for."""
+
+    times: DueTimes
+    fire: Mapping[str, Callable[[Due], None]]
+    clock: Callable[[], int]
     telemetry: LambdaTelemetry
 
 
@@ -53,3 +83,122 @@ def needed(*names: str) -> list[str]:
     values = [reader.needed(name) for name in names]
     reader.finish()
     return values
+
+
+def hire_wiring() -> HireWiring:
+    """Raises SettingsError when a setting is missing or has no meaning."""
+    from piecework.hire.assembly import assemble
+    from piecework.hire.views import Rules
+    from piecework.pieces import now_in_ms
+
+    settings, telemetry = WorkerSettings.from_env(os.environ), LambdaTelemetry()
+    rules = Rules(settings.public_base_url, settings.x402_v1, settings.bind_payer, settings.result_days)
+    worker = assemble(
+        _ports(settings, telemetry),
+        rules,
+        inline_bytes=settings.inline_output_bytes,
+        body_bytes=settings.max_body_bytes,
+    )
+    return HireWiring(worker, Rates(), now_in_ms, telemetry)
+
+
+def due_wiring() -> DueWiring:
+    """Raises SettingsError when a setting is missing."""
+    from piecework.aws.clients import Clients
+    from piecework.aws.due_table import DueTable
+    from piecework.aws.queues import Queue
+    from piecework.hire.driving import due_message
+    from piecework.hire.executions import TASK_DUE, WEBHOOK_DUE
+    from piecework.pieces import now_in_ms
+
+    table, tasks_url = needed("PIECEWORK_DUE_TABLE", "PIECEWORK_TASK_QUEUE_URL")
+    clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
+    tasks = Queue(lambda: clients.sqs, tasks_url)
+
+    def look(due: Due) -> None:
+        tasks.send(due_message(due))
+
+    times = DueTable(clients.dynamodb, table)
+    return DueWiring(times, {TASK_DUE: look, WEBHOOK_DUE: look}, now_in_ms, LambdaTelemetry())
+
+
+def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry) -> Ports:
+    from piecework.aws.bucket import OverflowBucket
+    from piecework.aws.clients import Clients
+    from piecework.aws.contracts_table import ContractsTable
+    from piecework.aws.deliverables_bucket import DeliverablesBucket
+    from piecework.aws.due_table import DueTable
+    from piecework.aws.executions_table import ExecutionsTable
+    from piecework.aws.queues import Queue
+    from piecework.aws.work_steps import WorkSteps
+    from piecework.hire.assembly import Ports
+    from piecework.hire.driving import due_message, task_message
+    from piecework.hire_edges_wiring import recording, stream_url
+    from piecework.manifest import Bundle, load
+    from piecework.pieces import now_in_ms
+    from piecework.settings import RuntimeSettings
+
+    contracts, work, due, bucket = needed(
+        "PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_BUCKET"
+    )
+    tasks_url, due_url = needed("PIECEWORK_TASK_QUEUE_URL", "PIECEWORK_DUE_QUEUE_URL")
+    bundle = RuntimeSettings.from_env(os.environ)
+    clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
+    tasks, nudges = Queue(lambda: clients.sqs, tasks_url), Queue(lambda: clients.sqs, due_url)
+    return Ports(
+        contracts=ContractsTable(clients.dynamodb, contracts),
+        executions=ExecutionsTable(clients.dynamodb, work, due),
+        due_times=DueTable(clients.dynamodb, due),
+        files=DeliverablesBucket(lambda: clients.s3, bucket, link_seconds=settings.url_ttl_seconds),
+        texts=OverflowBucket(lambda: clients.s3, bucket),
+        steps=WorkSteps(clients.dynamodb, work),
+        facilitator=_facilitator(settings),
+        chain_of=_chain_of(settings),
+        enqueue=lambda execution: tasks.send(task_message(execution)),
+        nudge=lambda due, delay_ms: nudges.send(due_message(due), delay_ms),
+        announce=_announce(clients, work),
+        bundle=Bundle(load(bundle.executors_path), bundle.default_executor),
+        log=telemetry,
+        progress=recording(clients, work),
+        stream_url=stream_url(settings, now_in_ms),
+    )
+
+
+def _facilitator(settings: WorkerSettings) -> Facilitator:
+    from piecework.hire.facilitator import HttpFacilitator
+
+    (url,) = needed("FACILITATOR_URL")
+    if not settings.facilitator_auth:
+        return HttpFacilitator(url)
+    from piecework.aws.secrets import secret_text
+    from piecework.hire.cdp import cdp_authenticator
+
+    return HttpFacilitator(url, cdp_authenticator(lambda: secret_text(settings.facilitator_auth)))
+
+
+def _chain_of(settings: WorkerSettings) -> Callable[[Network], Chain | None]:
+    """The node that may be asked about a chain: the one configured, for the network that is served in production."""
+    from piecework.hire.networks import BASE
+    from piecework.hire.rpc import RpcChain
+
+    chain = RpcChain(settings.base_rpc_url) if settings.base_rpc_url else None
+    return lambda network: chain if network == BASE else None
+
+
+def _announce(clients: Clients, work_table: str) -> Callable[[Execution, ContractRecord, Views], None]:
+    """Tells the seeker's webhook of an end; what that needs is imported with the first contract that has one."""
+
+    def announce(execution: Execution, contract: ContractRecord, views: Views) -> None:
+        from piecework.hire.webhooks import delivery_of
+        from piecework.hire_edges_wiring import announcer
+
+        delivery = delivery_of(
+            contract,
+            views.shown(execution, contract).body,
+            generation=execution.generation,
+            occurred_at_ms=execution.finished_at_ms,
+            poll_url=views.bodies.poll_url(execution),
+        )
+        announcer(clients, work_table).announce(delivery)
+
+    return announce

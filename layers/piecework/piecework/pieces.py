@@ -25,13 +25,14 @@ from enum import StrEnum
 from random import uniform
 from time import sleep as real_sleep
 from time import time
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, PieceworkError
 from piecework.renewal import Renewal
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed runner is taken over within this
 INLINE_LIMIT: Final = 16_384  # bytes of a result kept in the item; more would cost a write unit per KB at every renewal
+REASON_CHARACTERS: Final = 500  # of a transient failure's text, which an executor may have made as long as it likes
 FIRST_GAP_SECONDS: Final = 0.05  # a waiter's first pause; short work answers its duplicates at once
 LONGEST_GAP_SECONDS: Final = 1.0  # a waiter costs at most one read a second
 GAP_GROWTH: Final = 1.5
@@ -71,16 +72,14 @@ class Piece:
         return self.state is State.RUNNING and self.lease_until_ms <= now_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """What a run made: the answer's bytes, or with `ok=False` those of a permanent failure."""
 
     body: bytes
     ok: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """The right to run a piece, as long as its lease is renewed; `after` is what stood there before."""
 
     key: str
@@ -93,28 +92,24 @@ class Claim:
         return self.after is State.RUNNING
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """A piece whose answer stands."""
 
     body: bytes
     ok: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(NamedTuple):
     """A piece that another runner holds."""
 
     token: str
 
 
-@dataclass(frozen=True, slots=True)
 class Lapsed:
     """A piece whose runner is gone; whoever claims it next runs it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The one answer of a piece, and how this call came by it."""
 
     body: bytes
@@ -211,7 +206,7 @@ class Pieces:
                 return Answer(standing.body, standing.ok, replayed=True, waited=waited)
             if isinstance(standing, Claim):
                 try:
-                    return replace(self._run(standing, work), waited=waited)
+                    return self._run(standing, work)._replace(waited=waited)
                 except LeaseLost:
                     pass  # another runner has the piece: its answer is the one that counts
             waited = True
@@ -254,7 +249,7 @@ class Pieces:
 
     def release(self, claim: Claim, error: PieceworkError) -> None:
         """Give the piece up after a transient failure. Raises LeaseLost when another runner has taken over."""
-        self._table.release(claim.key, claim.token, error.code, error.message)
+        self._table.release(claim.key, claim.token, error.code, error.message[:REASON_CHARACTERS])
 
     def wait(self, key: str, fingerprint: str, until_ms: int) -> Recorded | Lapsed:
         """Wait for the piece's runner, reading at growing gaps.

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from piecework.wattswarm.events import AgentEvents, HookedEvents
     from piecework.wattswarm.execute import Execute
     from piecework.wattswarm.fetch import EvidenceCheck, Get
-    from piecework.wattswarm.messages import VerifyRequest
     from piecework.wattswarm.verify import CheckEvidence, StatedVerdict
+    from piecework.wattswarm.verify_messages import VerifyRequest
 
 
 class CapabilitiesWiring(NamedTuple):

@@ -1,8 +1,8 @@
 """The stock facilitator over a real EVM, as an HTTP server in an environment of its own.
 
-Beside `/supported`, `/verify` and `/settle` it serves `/rpc` (four reading methods) and `/control`: GET gives the number
-of calls, PUT takes `mint`, `burn` ({address: units}), `cancel` ([payer, nonce]), `settle` (`ok`, or `lost`: the money
-moves and no answer comes) and answers the balances of `balances`. Prints its URL when it listens.
+Beside `/supported`, `/verify` and `/settle` it serves `/rpc` (four reading methods) and `/control`: GET gives the
+number of calls, PUT takes `mint`, `burn` ({address: units}), `cancel` ([payer, nonce]), `settle` (`ok`, or `lost`: the
+money moves and no answer comes) and answers the balances of `balances`. Prints its URL when it listens.
 """
 
 import argparse
@@ -136,6 +136,11 @@ def _hex(value: Any) -> str:
     return "0x" + bytes(value).hex()
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64  # a storm of callers
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     stack: Stack
@@ -176,8 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--network", choices=TOKENS, default="base")
     Handler.stack = Stack(parser.parse_args().network)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), Handler)
     print(f"http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()
 

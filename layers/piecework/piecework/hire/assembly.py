@@ -14,12 +14,12 @@ from piecework.hire.contracts import ContractRecord, Contracts
 from piecework.hire.deliverables import Deliverables
 from piecework.hire.door import BODY_BYTES
 from piecework.hire.driving import Driving
-from piecework.hire.routes import HireRoutes
 from piecework.hire.executions import Execution, Executions
 from piecework.hire.facilitator import Facilitator, SupportedKinds
 from piecework.hire.flow import Hire, Standing
 from piecework.hire.networks import Network
 from piecework.hire.outputs import INLINE_BYTES
+from piecework.hire.routes import HireRoutes
 from piecework.hire.rpc import Chain
 from piecework.hire.starting import Bounded, Starting
 from piecework.hire.views import Rules, Views

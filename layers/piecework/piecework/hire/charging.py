@@ -133,7 +133,8 @@ class Charging:
         )
         seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
         decision = reconcile(record, seen, now_ms)
-        self.log.info("settlement_looked_at", contract_id=execution.contract_id, decision=type(decision).__name__)
+        told = {"decision": type(decision).__name__, "looks": execution.looks + 1}
+        self.log.info("settlement_looked_at", contract_id=execution.contract_id, **told)
         if isinstance(decision, Paid | PaidUnconfirmed):
             return self.paid(execution, contract, decision)
         if isinstance(decision, NotPaid):

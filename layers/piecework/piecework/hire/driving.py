@@ -3,7 +3,7 @@
 A look does nothing when somebody else is at work or the record moved on, so messages may be lost, late or doubled.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from piecework.hire.executions import TASK_DUE, WEBHOOK_DUE, Execution, Executio
 from piecework.hire.facilitator import SETTLE_SECONDS_QUEUED
 from piecework.hire.states import State
 from piecework.hire.terms import PaymentTerms
+from piecework.jsons import Json
 
 MOST_STEPS: Final = 8  # of one look; a task needs at most four
 RUN_MARGIN_MS: Final = 40_000  # of a function's time, kept for recording and settling
@@ -36,19 +37,18 @@ class Driving:
     clock: Callable[[], int]
     log: Log
 
-    def fire(self, due: Due, until_ms: int) -> None:
+    def fire(self, due: Due, until_ms: int) -> Execution | None:
         """Look at a due time that has come; its row goes when it does not belong to the record any more.
 
         Raises:
             PieceworkError: a store is out of reach; look again later.
         """
         if due.kind == WEBHOOK_DUE:
-            self._announce(due)
-            return
-        self.drive(due.id, until_ms)
-        standing = self.executions.read(due.id)
+            return self._announce(due)
+        standing = self.drive(due.id, until_ms)
         if standing is None or standing.due != due:
             self.due_times.remove(due)
+        return standing
 
     def drive(self, contract_id: str, until_ms: int) -> Execution | None:
         """Do what can be done for a contract now; returns the record as it then stands.
@@ -86,11 +86,12 @@ class Driving:
         except PieceworkError:
             self.log.warning("webhook_not_announced", contract_id=execution.contract_id)
 
-    def _announce(self, due: Due) -> None:
+    def _announce(self, due: Due) -> Execution | None:
         execution, contract = self.executions.read(due.id), self.contracts.get(due.id)
         if execution is not None and contract is not None and execution.is_ended:
             self.announce(execution, contract)
         self.due_times.remove(due)
+        return execution
 
     def _step(self, execution: Execution, contract: ContractRecord, until_ms: int) -> Execution | None:
         """One move, or None when there is nothing to do now."""
@@ -142,3 +143,8 @@ def task_message(execution: Execution) -> dict[str, str | int]:
 def due_message(due: Due) -> dict[str, str | int]:
     """A due time on its way to who looks at it."""
     return {"kind": due.kind, "contract_id": due.id, "due_ms": due.at_ms}
+
+
+def due_of(message: Mapping[str, Json]) -> Due | None:
+    """The due time that a message is about, or None for one that just wants the task to go on."""
+    return Due(message["due_ms"], message["kind"], message["contract_id"]) if "due_ms" in message else None

@@ -1,7 +1,7 @@
 """Webhooks: a seeker hears once of each terminal state, signed, until its server has it (worker specification 4.4).
 
-Whoever ends a task, after its payment outcome is final, renders the delivery and hands it over; the `announce` port of
-the flow is `Announcer(deliveries, ask)`, and may be called again. What is to be sent lies in the work table under
+Whoever ends a task, after its payment outcome is final, renders the delivery (`delivery_of`) and hands it over
+(`Announcer.announce`), as often as it is not sure to have done so. What is to be sent lies in the work table under
 `WEBHOOK#<contract id>`; the message that asks for a try holds ids only. The sender may touch those items and its queue
 and nothing else, so a request that went astray could give away no task.
 
@@ -24,8 +24,6 @@ from typing import Final, Protocol
 from piecework.errors import BadRequest, PieceworkError
 from piecework.fetching import Fetched, Fetcher
 from piecework.hire.contracts import ContractRecord
-from piecework.hire.executions import Execution
-from piecework.hire.views import Views
 from piecework.hire.webhook_address import webhook_target
 from piecework.jsons import Json, canonical
 
@@ -106,16 +104,8 @@ class Announcer:
     deliveries: Deliveries
     ask: Ask
 
-    def __call__(self, execution: Execution, contract: ContractRecord, views: Views) -> None:
-        """Keep the delivery of an ended task and ask for its first try; again is harmless."""
-        answer = views.shown(execution, contract)
-        delivery = delivery_of(
-            contract,
-            answer.body,
-            generation=execution.generation,
-            occurred_at_ms=execution.finished_at_ms,
-            poll_url=views.bodies.poll_url(execution),
-        )
+    def announce(self, delivery: Delivery | None) -> None:
+        """Keep the delivery, if there is one, and ask for its first try; again is harmless."""
         if delivery is not None:
             self.deliveries.put(delivery)
             self.ask(Try(delivery.contract_id, delivery.event_id), 0)
@@ -260,7 +250,7 @@ def try_of(message: Json) -> Try:
         BadRequest: it is no such message.
     """
     try:
-        return Try(**message)  # type: ignore[arg-type]
+        return Try(**message)
     except TypeError as error:
         raise BadRequest("this message asks for no try") from error
 

@@ -11,7 +11,7 @@ from typing import Final
 from piecework.errors import BadRequest
 from piecework.executors import Evidence
 from piecework.jsons import Json, canonical, loads
-from piecework.wattswarm.messages import INLINE_EVIDENCE_BYTES, EvidencePolicy
+from piecework.wattswarm.execute_messages import INLINE_EVIDENCE_BYTES, EvidencePolicy
 
 TOTAL_BYTES: Final = 120_000  # escaped JSON of all evidence; the kernel's signed event may hold 131,072
 VERDICT_UNITS: Final = 3  # of the verify budget: one for the verdict, two for the votes

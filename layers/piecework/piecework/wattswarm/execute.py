@@ -18,7 +18,8 @@ from piecework.pieces import Answer, Claim, Pieces, Result, piece_key
 from piecework.schemas import Checker, SchemaRejected, compile_schema, minimal_ok
 from piecework.steps import PieceSteps, StepTable
 from piecework.wattswarm.evidence import TOTAL_BYTES, admit, admit_refs
-from piecework.wattswarm.messages import Contract, ExecuteRequest, parse
+from piecework.wattswarm.execute_messages import Contract, ExecuteRequest
+from piecework.wattswarm.messages import parse
 
 OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
 NOT_JSON: Final = f"the output is not JSON of at most {MAX_DEPTH_OUT} levels"
@@ -120,8 +121,7 @@ class Order:
             return too_costly.message
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
+class Executed(NamedTuple):
     """The answer, whether it is a permanent failure, and what the outcome line says."""
 
     body: bytes

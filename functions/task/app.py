@@ -1,0 +1,32 @@
+"""The task queue: runs hired tasks that are longer than a request, and settles what requests left open."""
+
+from typing import Any
+
+from piecework.errors import PieceworkError
+from piecework.hire.door import LambdaContext
+from piecework.hire.driving import due_of
+from piecework.hire_wiring import hire_wiring
+from piecework.jsons import loads
+
+wiring = hire_wiring()
+
+
+def look(body: str, until_ms: int) -> None:
+    """Look at the task that a message is about, do what it waits for, and say what came of it."""
+    message = loads(body)
+    due, driving = due_of(message), wiring.worker.driving
+    standing = driving.drive(message["contract_id"], until_ms) if due is None else driving.fire(due, until_ms)
+    facts = {"contract_id": message["contract_id"], "kind": message["kind"], "state": standing and standing.state}
+    wiring.telemetry.outcome("task", facts, {})
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """The Lambda entry point; messages that could not be handled come back."""
+    failed = []
+    for record in event["Records"]:
+        try:
+            look(record["body"], wiring.clock() + context.get_remaining_time_in_millis())
+        except PieceworkError:
+            wiring.telemetry.bug("task")
+            failed.append({"itemIdentifier": record["messageId"]})
+    return {"batchItemFailures": failed}

@@ -1,0 +1,59 @@
+"""What each function imports before its first request: what costs a cold start stays with who needs it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = (
+    *("asyncio", "boto3", "botocore.session", "cryptography", "fastapi", "jsonschema", "jsonschema_rs", "pydantic"),
+    *("requests", "urllib3", "aws_lambda_powertools.utilities.parameters"),
+)
+AWS = {"botocore.session", "urllib3"}
+BUDGETS = {
+    "execute": {"pydantic", "jsonschema_rs"} | AWS,
+    "verify": {"pydantic", "jsonschema_rs"},
+    "agent_events": {"pydantic", "jsonschema_rs"},
+    "capabilities": set(),
+    "artifacts": AWS,
+    "authorizer": set(),
+}
+
+
+@pytest.fixture(scope="module")
+def executors(tmp_path_factory) -> Path:
+    """The executors package as it is deployed, with its manifest, so that no executor is imported to be listed."""
+    folder = tmp_path_factory.mktemp("layer")
+    package = folder / "executors"
+    package.mkdir()
+    for module in (ROOT / "layers/executors").glob("*.py"):
+        (package / module.name).write_bytes(module.read_bytes())
+    run("-m", "piecework.manifest", str(package / "manifest.json"), first=folder)
+    return folder
+
+
+def run(*arguments: str, first: Path) -> str:
+    folders = (first, ROOT / "layers/piecework", ROOT / "functions")
+    settings = {
+        "PIECEWORK_TABLE": "t",
+        "PIECEWORK_BUCKET": "b",
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    powertools = {"POWERTOOLS_SERVICE_NAME": "s", "POWERTOOLS_METRICS_NAMESPACE": "Piecework"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PIECEWORK_")}
+    env = {**kept, **settings, **powertools, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    done = subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("function", BUDGETS)
+def test_a_function_imports_no_heavy_package_that_it_does_not_need(function, executors):
+    code = f"import sys, {function}.app; print(*(name for name in {HEAVY!r} if name in sys.modules))"
+
+    imported = set(run("-c", code, first=executors).splitlines()[-1].split())
+
+    assert imported <= BUDGETS[function]

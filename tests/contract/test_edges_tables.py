@@ -1,0 +1,115 @@
+"""One contract for webhook deliveries and stream events, held against the fakes and against DynamoDB."""
+
+import threading
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from piecework.aws.deliveries_table import DeliveriesTable
+from piecework.aws.stream_table import StreamTable
+from piecework.hire.streams import Event
+from piecework.hire.webhooks import Delivery, DeliveryState
+from tests.support.fakes import START_MS
+from tests.support.hooks import FakeDeliveries
+from tests.support.streams import FakeStreamLog
+
+
+@pytest.fixture(scope="module", params=["fake", "dynamodb"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def deliveries(kind, request):
+    if kind == "fake":
+        return FakeDeliveries()
+    aws = request.getfixturevalue("embedded_aws")
+    return DeliveriesTable(aws.client("dynamodb"), aws.new_table("WorkTable"))
+
+
+@pytest.fixture(scope="module")
+def log(kind, request):
+    if kind == "fake":
+        return FakeStreamLog()
+    aws = request.getfixturevalue("embedded_aws")
+    return StreamTable(aws.client("dynamodb"), aws.new_table("WorkTable"))
+
+
+@pytest.fixture
+def delivery():
+    return Delivery(f"ctr_{uuid4().hex}", "evt_1", "https://seeker.example/h", b'{"a":1}', "whsec_x")
+
+
+@pytest.fixture
+def stream():
+    return f"{uuid4().hex}/1"
+
+
+class TestDeliveries:
+    def test_what_is_kept_is_read_back(self, deliveries, delivery):
+        deliveries.put(delivery)
+
+        assert deliveries.read(delivery.contract_id, "evt_1") == delivery
+        assert deliveries.read(delivery.contract_id, "evt_2") is None
+
+    def test_a_delivery_without_a_secret_is_read_back(self, deliveries, delivery):
+        deliveries.put(replace(delivery, secret=None))
+
+        assert deliveries.read(delivery.contract_id, "evt_1").secret is None
+
+    def test_putting_again_changes_nothing(self, deliveries, delivery):
+        deliveries.put(delivery)
+        deliveries.note(delivery, replace(delivery, attempt=2))
+
+        deliveries.put(delivery)
+
+        assert deliveries.read(delivery.contract_id, "evt_1").attempt == 2
+
+    def test_a_slower_try_notes_nothing(self, deliveries, delivery):
+        deliveries.put(delivery)
+        deliveries.note(delivery, replace(delivery, state=DeliveryState.DELIVERED))
+
+        deliveries.note(delivery, replace(delivery, attempt=2))
+
+        standing = deliveries.read(delivery.contract_id, "evt_1")
+        assert (standing.state, standing.attempt) == (DeliveryState.DELIVERED, 1)
+
+    def test_a_stopped_contract_stays_stopped(self, deliveries, delivery):
+        assert not deliveries.is_stopped(delivery.contract_id)
+
+        deliveries.stop(delivery.contract_id)
+        deliveries.stop(delivery.contract_id)
+
+        assert deliveries.is_stopped(delivery.contract_id)
+
+
+class TestStreamLog:
+    def test_events_come_back_in_order(self, log, stream):
+        events = [Event(seq, "progress", {"pct": seq / 2, "message": "é"}) for seq in range(1, 13)]
+
+        for event in reversed(events):
+            assert log.append(stream, event, START_MS // 1000)
+
+        assert log.read(stream) == events
+
+    def test_a_number_is_given_once(self, log, stream):
+        won = []
+
+        def append(pct):
+            if log.append(stream, Event(1, "progress", {"pct": pct}), START_MS // 1000):
+                won.append(pct)
+
+        threads = [threading.Thread(target=append, args=[pct]) for pct in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert [event.data["pct"] for event in log.read(stream)] == won
+        assert len(won) == 1
+
+    def test_streams_are_apart(self, log, stream):
+        log.append(stream, Event(1, "end", {}), START_MS // 1000)
+
+        assert log.read(f"{stream}0") == []

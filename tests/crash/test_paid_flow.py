@@ -1,0 +1,370 @@
+"""Crash sweep of the paid flow: every named flow stopped before and after each call it makes, then recovered.
+
+The facilitator's chain is the judge. Safety: money moves at most once, and whatever was delivered was charged. Liveness:
+within five minutes of the flow's own clock, with nobody asking, no record is left in between; and a seeker that repeats
+its requests gets the flow's expected end. The calls are those to the embedded AWS, to the queues, and to the facilitator
+and its node.
+"""
+
+import copy
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from piecework.aws.bucket import OverflowBucket
+from piecework.aws.contracts_table import ContractsTable
+from piecework.aws.deliverables_bucket import DeliverablesBucket
+from piecework.aws.due_table import DueTable, key_of
+from piecework.aws.executions_table import ExecutionsTable
+from piecework.aws.work_steps import WorkSteps
+from piecework.errors import Unprocessable
+from piecework.executors import Outcome, Refused, Retryable
+from piecework.hire.contracts import DAY_MS, ContractRecord, record_of, time_text
+from piecework.hire.executions import WEBHOOK_DUE
+from piecework.hire.facilitator import HttpFacilitator
+from piecework.hire.rpc import RpcChain
+from piecework.hire.states import State
+from tests.support.contracts import EXAMPLE, change
+from tests.support.crash import Crashed, Tap, Tapped, report
+from tests.support.hire_stage import BODY, Stage, Told, stub_facilitator
+
+RECOVERY_SECONDS = 300
+IN_BETWEEN = {State.EXECUTING, State.RESULT_READY, State.SETTLING, State.UNKNOWN}
+TWO_KEYS = {
+    "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+    "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+    "BillingMode": "PAY_PER_REQUEST",
+}
+ONE_KEY = {
+    "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+    "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+    "BillingMode": "PAY_PER_REQUEST",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Tables and a bucket of our own on the embedded AWS."""
+
+    dynamodb: Any
+    s3: Any
+    contracts: str
+    work: str
+    due: str
+    bucket: str
+
+
+@pytest.fixture(scope="module")
+def place(embedded_aws) -> Place:
+    dynamodb = embedded_aws.client("dynamodb")
+    names = [f"{kind}-{uuid4().hex}" for kind in ("contracts", "work", "due")]
+    for name, keys in zip(names, (ONE_KEY, TWO_KEYS, TWO_KEYS), strict=True):
+        dynamodb.create_table(TableName=name, **keys)
+    return Place(dynamodb, embedded_aws.client("s3"), *names, embedded_aws.new_bucket())
+
+
+@pytest.fixture(scope="module")
+def stub():
+    with stub_facilitator() as running:
+        yield running
+
+
+class TappedStage(Stage):
+    """The door over the embedded AWS with a tap on every call that leaves the process."""
+
+    def __init__(self, place: Place, stub: Any, flow: "Flow") -> None:
+        self.tap, self.place, self.flow = Tap(), place, flow
+        self.problems: list[str] = []
+        stub.reset()
+        stub.ledger.transactions.clear()
+        stub.say("settle", *flow.settle)
+        dynamodb, s3 = Tapped(place.dynamodb, self.tap), Tapped(place.s3, self.tap)
+        self.plain_due = DueTable(place.dynamodb, place.due)
+        super().__init__(
+            stub,
+            inline=False,
+            ports={
+                "contracts": ContractsTable(dynamodb, place.contracts),
+                "executions": ExecutionsTable(dynamodb, place.work, place.due),
+                "due_times": DueTable(dynamodb, place.due),
+                "files": DeliverablesBucket(lambda: s3, place.bucket),
+                "texts": OverflowBucket(lambda: s3, place.bucket),
+                "steps": WorkSteps(dynamodb, place.work),
+                "facilitator": Tapped(HttpFacilitator(stub.url), self.tap),
+                "chain_of": lambda network: Tapped(RpcChain(stub.rpc_url), self.tap),
+                "enqueue": self.tap.around("enqueue", lambda execution: self.queue.append(execution.contract_id)),
+                "nudge": self.tap.around("nudge", lambda due, delay_ms: self.nudges.append((due, delay_ms))),
+                "announce": self.tap.around("announce", self._announce),
+            },
+        )
+        self.do = self._perform
+        self.hired = self._unsigned_contract(flow)
+        self.payments: dict[int, dict[str, list[str]]] = {}
+        self.body = {"brief": "b" * flow.bytes}
+
+    def _unsigned_contract(self, flow: "Flow") -> ContractRecord:
+        """A contract as registration keeps it; signing and checking it would take longer than all the rest."""
+        document = copy.deepcopy(EXAMPLE)
+        del document["callbacks"]
+        document["contract_id"] = f"ctr_{uuid4().hex}"
+        document["terms"]["deadline"] = time_text(self.clock() + 30 * DAY_MS)
+        document["task"]["requirements"] = [flow.executor]
+        for path, value in flow.changes:
+            change(document, path, value)
+        record = record_of(document, None, attempts=3, source="import", stored_at_ms=self.clock())
+        self.contracts.put(record)
+        return record
+
+    def _perform(self, task: Any, run: Any) -> Outcome:
+        if self.flow.failure is Unprocessable:
+            is_refused = task.inputs["brief"] == "refused"
+        else:
+            is_refused = len(self.runs) <= self.flow.failures
+        if is_refused:
+            raise self.flow.failure("not this time")
+        self.clock.move(self.flow.works_seconds)
+        nonce = run.step("draw", lambda: secrets.token_hex(8))
+        run.artifact("plan.txt", nonce.encode(), "text/plain")
+        return Outcome({"score": 7, "nonce": nonce, "text": "t" * self.flow.bytes})
+
+    def hire(self, payment: int | None = None, body: Any = None) -> Told:
+        """A request, judged by what the chain says at that moment."""
+        if payment is not None and payment not in self.payments:
+            self.payments[payment] = self.pay(self.hired)
+        headers = () if payment is None else (self.payments[payment],)
+        answer = self.post(self.hired, body or self.body, *headers)
+        if answer.status == 200 and self.charges() != 1:
+            self.problems.append(f"delivered with {self.charges()} charges")
+        return answer
+
+    def sweep(self) -> int:
+        """As the schedule does, for the one contract of this stage; its due row must be there."""
+        execution = self.executions.read(self.hired.contract_id)
+        fired = 0
+        if execution is not None and execution.due is not None:
+            row = self.place.dynamodb.get_item(TableName=self.place.due, Key=key_of(execution.due))
+            if "Item" not in row:
+                self.problems.append(f"{execution.state} waits without a due row")
+            elif execution.due_ms <= self.clock():
+                self.worker.driving.fire(execution.due, self.clock() + 900_000)
+                fired += 1
+        if self.hired.webhook_url:
+            for due in self.plain_due.ripe(WEBHOOK_DUE, self.clock()):
+                if due.id == self.hired.contract_id:
+                    self.worker.driving.fire(due, self.clock() + 900_000)
+                    fired += 1
+        return fired
+
+    def settle_down(self, seconds: float = 0) -> None:
+        """As `Stage.settle_down`, without the minutes in which nothing is left to happen."""
+        ends = self.clock() + int(seconds * 1000)
+        while True:
+            self.work_off()
+            fired = self.sweep()
+            execution = self.executions.read(self.hired.contract_id)
+            is_idle = execution is None or (execution.is_ended and not fired)
+            if is_idle or self.clock() >= ends:
+                return
+            self.clock.now_ms = min(ends, self.clock() + 60_000)
+
+    @property
+    def where(self) -> State:
+        execution = self.executions.read(self.hired.contract_id)
+        return execution.state if execution else State.NONE
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A named flow: what seeker and worker do, and how it must end."""
+
+    name: str
+    act: Callable[[TappedStage], object]
+    executor: str = "probe"
+    settle: tuple[str, ...] = ("ok",)
+    failures: int = 0
+    failure: type[Exception] = Retryable
+    works_seconds: float = 0
+    bytes: int = 10
+    end: State = State.COMPLETED
+    most_runs: int = 2
+    changes: tuple[tuple[str, Any], ...] = ()
+
+
+def paid(stage: TappedStage) -> None:
+    stage.hire(0)
+
+
+def asked_then_paid(stage: TappedStage) -> None:
+    stage.hire()
+    stage.hire(0)
+
+
+def queued(stage: TappedStage) -> None:
+    stage.hire(0)
+    stage.work_off()
+
+
+def retried(stage: TappedStage) -> None:
+    stage.hire(0)
+    stage.hire()
+
+
+def paid_again(stage: TappedStage) -> None:
+    stage.hire(0)
+    stage.hire(1)
+
+
+def replayed(stage: TappedStage) -> None:
+    stage.hire(0)
+    stage.hire(0)
+    stage.get(stage.hired, stage.standing(stage.hired).task_id)
+
+
+def reconciled(stage: TappedStage) -> None:
+    stage.hire(0)
+    stage.settle_down(240)
+
+
+def other_input(stage: TappedStage) -> None:
+    if stage.where is State.NONE or stage.standing(stage.hired).generation == 1:
+        stage.hire(0, {"brief": "refused"})
+    stage.hire(1)
+
+
+WEBHOOK = (("callbacks__webhook_url", "https://seeker.example/hooks"),)
+FLOWS = [
+    Flow("paid", paid),
+    Flow("asked_then_paid", asked_then_paid),
+    Flow("replayed", replayed),
+    Flow("queued", queued, executor="slow"),
+    Flow("left_to_the_queue", queued, works_seconds=16),
+    Flow("large", paid, bytes=40_000),
+    Flow("retried", retried, failures=1, most_runs=3),
+    Flow("refused", paid, failures=9, failure=Refused, end=State.FAILED_PERMANENT),
+    Flow(
+        "exhausted",
+        lambda stage: [stage.hire(0), stage.hire(), stage.hire()],
+        failures=9,
+        end=State.EXHAUSTED,
+        most_runs=4,
+    ),
+    Flow("not_taken_then_paid", paid_again, settle=("fail:insufficient_funds", "ok")),
+    Flow("charged_without_an_answer", reconciled, settle=("lost-cut", "ok")),
+    Flow("not_charged_without_an_answer", reconciled, settle=("cut", "ok")),
+    Flow("pending", reconciled, settle=("pending500", "ok")),
+    Flow("not_sent", reconciled, settle=("401", "ok")),
+    Flow("upfront", queued, executor="upfront"),
+    Flow("other_input", other_input, failures=1, failure=Unprocessable, most_runs=3),
+    Flow("webhook", paid, changes=WEBHOOK),
+]
+
+
+def count_calls(place: Place, stub: Any, flow: Flow) -> tuple[int, list[str]]:
+    """The calls of the flow when nothing goes wrong, and what was wrong all the same."""
+    stage = TappedStage(place, stub, flow)
+    stage.tap.arm(None)
+    flow.act(stage)
+    calls = len(stage.tap.calls)
+    return calls, problems_at_the_end(stage, flow, f"{flow.name}, undisturbed")
+
+
+def sweep(place: Place, stub: Any, flow: Flow, point: int) -> list[str]:
+    """Crash at one point, recover, and say what was broken."""
+    stage, where = TappedStage(place, stub, flow), f"{flow.name}@{point}"
+    stage.tap.arm(point)
+    try:
+        flow.act(stage)
+        stage.problems.append("the crash did not happen")
+    except Crashed:
+        where = f"{where} ({stage.tap.calls[-1]})"
+    stage.tap.arm(None)
+    stage.settle_down(RECOVERY_SECONDS)
+    if stage.where in IN_BETWEEN:
+        stage.problems.append(f"still {stage.where} after {RECOVERY_SECONDS} s")
+    for _ in range(4):
+        if stage.where is not flow.end:
+            flow.act(stage)
+            stage.settle_down(RECOVERY_SECONDS)
+    return problems_at_the_end(stage, flow, where)
+
+
+def problems_at_the_end(stage: TappedStage, flow: Flow, where: str) -> list[str]:
+    problems, charged = stage.problems, int(flow.end is State.COMPLETED)
+    final = stage.hire()
+    if stage.where is not flow.end:
+        problems.append(f"ended {stage.where}")
+    if stage.charges() != charged:
+        problems.append(f"{stage.charges()} charges")
+    if (final.status == 200) != bool(charged):
+        problems.append(f"the seeker gets {final.status}")
+    if charged and not (final.receipt and final.receipt["success"]):
+        problems.append("no receipt")
+    if len(stage.runs) > flow.most_runs:
+        problems.append(f"{len(stage.runs)} runs")
+    if stage.executions.read(stage.hired.contract_id).due is not None or stage.sweep():
+        problems.append("something is still due")
+    month = time.strftime("%Y-%m", time.gmtime(stage.clock() / 1000))
+    rows = [row for row in stage.executions.ledger(month) if row.contract_id == stage.hired.contract_id]
+    if len(rows) != charged:
+        problems.append(f"{len(rows)} ledger rows")
+    if stage.hired.webhook_url and not stage.announced:
+        problems.append("its end was never announced")
+    return [f"{where}: {problem}" for problem in problems]
+
+
+@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
+def test_no_crash_point_breaks_a_promise(place, stub, flow):
+    calls, violations = count_calls(place, stub, flow)
+    assert violations == []
+
+    violations = [problem for point in range(2 * calls) for problem in sweep(place, stub, flow, point)]
+
+    report(f"worker/{flow.name}", 2 * calls, violations)
+    assert calls > 0 and violations == []
+
+
+def test_the_sweep_notices_a_lost_due_time(place, stub, monkeypatch):
+    """A claim without its due time leaves a task that nobody looks at again; the sweep must say so."""
+    import piecework.aws.executions_table as module
+
+    monkeypatch.setattr(module, "writes_between", lambda *_: [])
+    flow = next(flow for flow in FLOWS if flow.name == "queued")
+
+    assert any(sweep(place, stub, flow, point) for point in range(6, 16))
+
+
+def test_the_sweep_notices_a_settlement_that_is_repeated_blindly(place, stub, monkeypatch):
+    """A lapsed settlement taken for one that was never sent is sent twice; the chain takes it once, the count shows it."""
+    from piecework.hire.charging import Charging
+
+    flow = next(flow for flow in FLOWS if flow.name == "paid")
+    stage = TappedStage(place, stub, flow)
+    monkeypatch.setattr(
+        Charging, "look", lambda self, execution, contract, terms: self.settle(execution, contract, terms)
+    )
+    stage.worker.charging.__dict__["facilitator"] = _DiesAfterSettling(stage.ports.facilitator)
+    with pytest.raises(Crashed):
+        stage.hire(0)
+    stage.settle_down(RECOVERY_SECONDS)
+
+    assert stage.settles() > 1 and stage.charges() == 1
+
+
+class _DiesAfterSettling:
+    def __init__(self, real):
+        self.real, self.dead = real, False
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+    def settle(self, *arguments):
+        answer = self.real.settle(*arguments)
+        if not self.dead:
+            self.dead = True
+            raise Crashed
+        return answer

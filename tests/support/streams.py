@@ -1,0 +1,37 @@
+"""Streams in memory; the log passes the same contract tests as its AWS adapter."""
+
+import threading
+
+from piecework.hire.streams import Event, Look, StreamLog
+
+
+class FakeStreamLog(StreamLog):
+    """Events in dictionaries, each method atomic."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, dict[int, Event]] = {}
+        self.expires: dict[tuple[str, int], int] = {}
+        self.lock = threading.Lock()
+
+    def append(self, stream: str, event: Event, expires_at: int) -> bool:
+        with self.lock:
+            events = self.events.setdefault(stream, {})
+            if event.seq in events:
+                return False
+            events[event.seq] = event
+            self.expires[stream, event.seq] = expires_at
+            return True
+
+    def read(self, stream: str) -> list[Event]:
+        with self.lock:
+            return [event for _, event in sorted(self.events.get(stream, {}).items())]
+
+
+class FakeTasks:
+    """Tasks by contract and id."""
+
+    def __init__(self, looks: dict[tuple[str, str], Look]) -> None:
+        self.looks = looks
+
+    def look(self, contract_id: str, task_id: str) -> Look | None:
+        return self.looks.get((contract_id, task_id))
