@@ -98,7 +98,7 @@ lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
 .PHONY: clean
 clean: ## Remove environments and everything built
 	rm -rf .venv .venv-* .aws-sam build .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find functions layers local tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find cli functions layers local tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # uv has an environment of its own, so that syncing another one can never remove it.
 .venv-uv/$(STAMP): requirements/uv.txt

@@ -9,7 +9,8 @@ from piecework import __version__
 from piecework.http import BODY_LIMIT
 from piecework.wattswarm.door import ROUTES, STATUS
 from piecework.wattswarm.event_messages import AgentEventCallback
-from piecework.wattswarm.messages import Contract, ExecuteRequest, VerifyRequest
+from piecework.wattswarm.execute_messages import Contract, ExecuteRequest
+from piecework.wattswarm.verify_messages import VerifyRequest
 
 Schema = dict[str, Any]
 

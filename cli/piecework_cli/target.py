@@ -22,11 +22,13 @@ WORKER_DISTANCE: Final = 1  # from the base port, as `make run` sets them
 AWS_DISTANCE: Final = 5
 REQUEST_SECONDS: Final = 40.0  # more than the edge's 29
 SETTINGS_OF: Final = "HireFunction"  # the function that has every setting of the door
-LOCAL: Final[Mapping[str, str]] = {
+LOCAL: Final[Mapping[str, str]] = {  # what `make run` sets unless its environment says else
     "PIECEWORK_CONTRACTS_TABLE": "piecework-contracts",
     "PIECEWORK_WORK_TABLE": "piecework-work",
     "PIECEWORK_DUE_TABLE": "piecework-due",
     "PIECEWORK_BUCKET": "piecework-local",
+    "WORKER_WALLETS": "0x1563915e194D8CfBA1943570603F7606A3115508",
+    "WORKER_AGENT_ID": "agent_work01",
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_REGION": "us-east-1",
@@ -90,8 +92,7 @@ class Target:
         Raises:
             CommandError: it does not answer with a JSON object.
         """
-        sent = {"content-type": "application/json"} if body is not None else {}
-        answer = Endpoint(self.url).exchange(method, path, body, {**sent, **(headers or {})}, REQUEST_SECONDS)
+        answer = Endpoint(self.url).exchange(method, path, body, headers or {}, REQUEST_SECONDS)
         if not isinstance(answer, Answer) or answer.document is None:
             raise CommandError(f"{self.url} does not answer as a worker; is it running?")
         return answer

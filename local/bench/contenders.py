@@ -39,10 +39,12 @@ COLD: Final = (
 
 
 def environment(scratch: Scratch, code: str, endpoint: str) -> dict[str, str]:
-    """The variables of a contender's process: the same for all but the path of their code."""
+    """The variables of a contender's process: the same for all but the path of their code and our template's own."""
     own = {"PIECEWORK_TABLE": "piecework-results", "PIECEWORK_BUCKET": "piecework-local"}
     aws = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_ENDPOINT_URL": endpoint}
     function = {"AWS_LAMBDA_FUNCTION_NAME": "bench", "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST", "TZ": ":UTC"}
+    if code == "functions":
+        own["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # as the template sets it
     return {
         **{name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
         **own,

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from local.template import ACCOUNT, REGION
 
 SIGNED_FOR: Final = re.compile(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/aws4_request")
+SIGNED_URL_FOR: Final = re.compile(r"X-Amz-Credential=[^&]+%2F\d+%2F[^&]+%2F([^&]+)%2Faws4_request")
 TRANSACTED: Final = {
     "Put": "PutItem",
     "Update": "UpdateItem",
@@ -33,6 +34,7 @@ WRITE_HEADERS: Final = {  # what a header of a PUT needs besides
     "x-amz-tagging": "s3:PutObjectTagging",
 }
 OBJECT_QUERY: Final = frozenset({"x-id"})  # the operation's name, which changes nothing
+SIGNATURE: Final = "X-Amz-"  # a signed URL needs what its signer needs to do the same
 
 Permission = tuple[str, str]  # action, resource
 Naming = Callable[[str], str]
@@ -50,7 +52,7 @@ class Call:
     @property
     def service(self) -> str:
         """The service that the request is signed for."""
-        signed = SIGNED_FOR.search(self.headers.get("authorization", ""))
+        signed = SIGNED_FOR.search(self.headers.get("authorization", "")) or SIGNED_URL_FOR.search(self.target)
         return signed[1] if signed else "unsigned"
 
     @property
@@ -86,7 +88,8 @@ def _table(body: Mapping[str, Any], named: Naming) -> str:
 def _s3(call: Call, named: Naming) -> list[Permission]:
     parts = urlsplit(call.target)
     bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
-    query = set(parse_qs(parts.query, keep_blank_values=True)) - OBJECT_QUERY
+    named_in_query = set(parse_qs(parts.query, keep_blank_values=True)) - OBJECT_QUERY
+    query = {name for name in named_in_query if not name.startswith(SIGNATURE)}
     if not key:
         action = "s3:ListBucket" if call.method == "GET" and "list-type" in query else f"s3:{call.operation}"
         return [(action, f"arn:aws:s3:::{named(bucket)}")]

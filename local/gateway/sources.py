@@ -123,7 +123,10 @@ def _scheduled(source: ScheduleSource) -> dict[str, Any]:
 
 
 def _record(message: Message, queue_arn: str) -> dict[str, Any]:
-    attributes = {name: {**value, "dataType": value.get("DataType")} for name, value in _attributes(message).items()}
+    attributes = {
+        name: {key[0].lower() + key[1:]: text for key, text in value.items()}
+        for name, value in message.get("MessageAttributes", {}).items()
+    }
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
@@ -135,11 +138,6 @@ def _record(message: Message, queue_arn: str) -> dict[str, Any]:
         "eventSourceARN": queue_arn,
         "awsRegion": REGION,
     }
-
-
-def _attributes(message: Message) -> Mapping[str, Mapping[str, Any]]:
-    found: Mapping[str, Mapping[str, Any]] = message.get("MessageAttributes", {})
-    return found
 
 
 def _failures(payload: bytes) -> frozenset[str] | None:

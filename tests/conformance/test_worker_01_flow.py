@@ -10,6 +10,7 @@ import pytest
 from piecework.errors import Unprocessable
 from piecework.executors import Outcome, Refused, Retryable
 from piecework.hire.states import State
+from tests.support.crash import Crashed
 from tests.support.hire_stage import BASE, BODY, Stage, score, stub_facilitator
 from tests.support.payments import STRANGER_KEY, header
 
@@ -127,29 +128,57 @@ def test_header_injection_contract_id(stage):
         assert evil not in str(stage.telemetry.lines)
 
 
-@pytest.mark.parametrize(
-    ("changes", "status", "reason"),
-    [
-        ({"value": "4999999"}, 402, "invalid_exact_evm_payload_authorization_value_mismatch"),
-        ({"value": "5000001"}, 402, "invalid_exact_evm_payload_authorization_value_mismatch"),
-        ({"accepted": {"amount": "5"}}, 402, "invalid_payment_requirements"),
-        ({"to": "0x" + "1" * 40}, 402, "invalid_exact_evm_payload_recipient_mismatch"),
-        ({"accepted": {"network": "eip155:84532"}}, 402, "invalid_payment_requirements"),
-        ({"accepted": {"asset": "0x" + "2" * 40}}, 402, "invalid_payment_requirements"),
-        ({"key": STRANGER_KEY}, 403, None),
-    ],
-)
-def test_a_payment_that_is_not_this_contracts_is_refused_without_asking_anybody(stage, stub, changes, status, reason):
+def refused_here(stage, reason, **changes):
+    """A payment that is not this contract's is refused without asking anybody, and binds nothing."""
     contract = stage.contract()
 
     answer = stage.post(contract, BODY, stage.pay(contract, **changes))
 
-    assert answer.status == status and stub.count("verify") == stub.count("settle") == 0
-    if reason:
-        assert answer.body["details"]["reason"] == reason and "PAYMENT-REQUIRED" in answer.headers
-    else:
-        assert answer.body["error"]["code"] == "CONTRACT_MISMATCH"
+    assert answer.status == 402 and answer.body["code"] == "PAYMENT_INVALID" and "PAYMENT-REQUIRED" in answer.headers
+    assert answer.body["details"]["reason"] == reason
+    assert stage.stub.count("verify") == stage.stub.count("settle") == 0
     assert stage.executions.read(contract.contract_id) is None
+
+
+def test_under_payment(stage):
+    refused_here(stage, "invalid_exact_evm_payload_authorization_value_mismatch", value="4999999")
+
+
+def test_over_payment(stage):
+    refused_here(stage, "invalid_exact_evm_payload_authorization_value_mismatch", value="5000001")
+
+
+def test_atomic_vs_decimal(stage):
+    refused_here(stage, "invalid_payment_requirements", accepted={"amount": "5"})
+
+
+def test_wrong_pay_to(stage):
+    refused_here(stage, "invalid_exact_evm_payload_recipient_mismatch", to="0x" + "1" * 40)
+
+
+def test_wrong_network(stage):
+    refused_here(stage, "invalid_payment_requirements", accepted={"network": "eip155:84532"})
+
+
+def test_wrong_asset(stage):
+    refused_here(stage, "invalid_payment_requirements", accepted={"asset": "0x" + "2" * 40})
+
+
+def test_a_payment_signed_for_another_token_is_refused_by_the_facilitator(stage):
+    contract = stage.contract()
+
+    answer = stage.post(contract, BODY, stage.pay(contract, domain={"verifyingContract": "0x" + "2" * 40}))
+
+    assert answer.status == 402 and stage.stub.count("verify") == 1 and stage.stub.count("settle") == 0
+
+
+def test_wrong_payer(stage):
+    contract = stage.contract()
+
+    answer = stage.post(contract, BODY, stage.pay(contract, key=STRANGER_KEY))
+
+    assert answer.status == 403 and answer.body["error"]["code"] == "CONTRACT_MISMATCH"
+    assert stage.stub.calls == [] and stage.executions.read(contract.contract_id) is None
 
 
 def test_wrong_domain_name(stage, stub):
@@ -645,3 +674,75 @@ def test_work_that_fails_after_upfront_payment_is_owed_back(stage):
     ]
     assert stage.post(contract, {"brief": "x"}).status == 409
     assert replace(stage.standing(contract)).payment_status == "settled"
+
+
+def test_an_upfront_payment_that_is_not_taken_is_asked_for_again(stage, stub):
+    stub.say("settle", "fail:insufficient_funds", "ok")
+    contract = stage.contract("upfront")
+    stage.post(contract, BODY, stage.pay(contract))
+    stage.settle_down()
+    assert stage.post(contract).status == 402 and stage.runs == []
+
+    again = stage.post(contract, BODY, stage.pay(contract))
+    stage.settle_down()
+
+    assert again.status == 202 and stage.state(contract) is State.COMPLETED and stage.charges() == 1
+
+
+def test_an_upfront_payment_that_was_not_sent_is_sent_when_due(stage, stub):
+    stub.say("settle", "401", "ok")
+    contract = stage.contract("upfront")
+    stage.post(contract, BODY, stage.pay(contract))
+    stage.work_off()
+    assert stage.state(contract) is State.EXECUTING and stage.runs == []
+
+    stage.settle_down(60)
+
+    assert stage.state(contract) is State.COMPLETED and stage.charges() == 1 and stage.settles() == 2
+
+
+def test_a_partial_result_is_delivered_and_charged_only_where_the_contract_accepts_it(stage):
+    stage.do = lambda task, run: Outcome({"score": 1}, is_partial=True)
+    strict, lenient = stage.contract(), stage.contract(terms__accept_partial=True)
+
+    refused = stage.post(strict, BODY, stage.pay(strict))
+    taken = stage.post(lenient, BODY, stage.pay(lenient))
+
+    assert refused.status == 500 and refused.body["error"]["code"] == "EXECUTION_FAILED"
+    assert taken.status == 200 and taken.body["status"] == "partial" and taken.body["final"] is True
+    assert stage.state(lenient) is State.PARTIAL_FINAL and stage.charges() == 1
+    assert stage.post(lenient).body["status"] == "partial"
+
+
+def test_progress_is_passed_on_with_its_task(stub):
+    seen = []
+    stage = Stage(stub, ports={"progress": lambda execution, pct, text: seen.append((execution.task_id, pct, text))})
+    contract = stage.contract()
+
+    def tells(task, run):
+        run.progress(50, "half")
+        return score(task, run)
+
+    stage.do = tells
+    answer = stage.post(contract, BODY, stage.pay(contract))
+
+    assert seen == [(answer.body["task_id"], 50, "half")]
+
+
+def test_a_step_is_recorded_once_for_an_attempt_that_runs_again(stage):
+    contract = stage.contract("slow")
+    stage.post(contract, BODY, stage.pay(contract))
+    drawn = []
+
+    def dies_once(task, run):
+        value = run.step("draw", lambda: drawn.append(1) or "drawn")
+        if len(stage.runs) == 1:
+            raise Crashed
+        return Outcome({"score": value})
+
+    stage.do = dies_once
+    with pytest.raises(Crashed):
+        stage.work_off()
+    stage.settle_down(120)
+
+    assert stage.post(contract).body["output"]["content"] == {"score": "drawn"} and drawn == [1]

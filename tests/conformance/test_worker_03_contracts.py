@@ -4,7 +4,6 @@ import contextlib
 import copy
 import socket
 import time
-import uuid
 
 import pytest
 from eth_abi import encode
@@ -20,12 +19,15 @@ from tests.support.contracts import (
     EXAMPLE_NOW_MS,
     IDENTITY,
     SECRET,
+    WORKER_AGENT_ID,
     WORKER_KEY,
+    WORKER_WALLET,
     a_contract,
     change,
     signed,
 )
-from tests.support.worker_handlers import PUBLIC_BASE_URL, handler
+
+PUBLIC_BASE_URL = "https://w.example/hire"
 
 REFUSED_WEBHOOKS = [
     "http://seeker.example/hook",
@@ -61,23 +63,14 @@ REFUSED_WEBHOOKS = [
 
 
 @pytest.fixture(scope="module")
-def worker(embedded_aws):
-    tables = {"PIECEWORK_CONTRACTS_TABLE": embedded_aws.new_table(), "PIECEWORK_WORK_TABLE": two_keys(embedded_aws)}
-    with handler("contracts.app", embedded_aws.variables, **tables) as contracts:
-        yield contracts
-
-
-def two_keys(aws):
-    """A table in the shape of WorkTable, which the template makes only with the worker door."""
-    name = f"work-{uuid.uuid4().hex}"
-    keys = {"pk": "HASH", "sk": "RANGE"}
-    aws.client("dynamodb").create_table(
-        TableName=name,
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
-        KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind in keys.items()],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    return name
+def worker(gateway):
+    return gateway(
+        api="WorkerApi",
+        PIECEWORK_PARAM_DeployWorkerDoor="true",
+        PUBLIC_BASE_URL=PUBLIC_BASE_URL,
+        WORKER_WALLETS=WORKER_WALLET,
+        WORKER_AGENT_ID=WORKER_AGENT_ID,
+    ).http
 
 
 def fresh(**changes):
@@ -85,16 +78,15 @@ def fresh(**changes):
 
 
 def register(worker, document, **members):
-    return worker("POST", "/contracts", {"contract": document, **members})
+    return worker.post("/contracts", json={"contract": document, **members})
 
 
 def show(worker, contract_id):
-    params = {"contract_id": contract_id}
-    return worker("GET", f"/contracts/{contract_id}", resource="/contracts/{contract_id}", params=params)
+    return worker.get(f"/contracts/{contract_id}")
 
 
 def assert_refused(answer, rule):
-    assert answer.status == 422, answer.text
+    assert answer.status_code == 422, answer.text
     body = answer.json()
     assert body["status"] == "failed"
     assert body["error"]["code"] == "CONTRACT_INVALID" and body["error"]["retryable"] is False
@@ -104,7 +96,7 @@ def assert_refused(answer, rule):
 def test_amount_mapping(worker):
     for amount, atomic in (("5", 5_000_000), ("0.01", 10_000), ("1.000001", 1_000_001)):
         assert atomic_units(amount) == atomic
-        assert register(worker, fresh(terms__price__amount=amount)).status == 201
+        assert register(worker, fresh(terms__price__amount=amount)).status_code == 201
 
     for amount in ("12.3456789", "1e3", "-1", "0", "05", "NaN"):
         assert_refused(register(worker, fresh(terms__price__amount=amount)), "V6")
@@ -131,7 +123,7 @@ def test_webhook_ssrf_static(worker):
         assert_refused(register(worker, fresh(callbacks={"webhook_url": url})), "V13")
 
     for accepted in ("https://seeker.example/hooks?a=1", "https://xn--bcher-kva.example:8443/", "https://a.b.de"):
-        assert register(worker, fresh(callbacks={"webhook_url": accepted})).status == 201
+        assert register(worker, fresh(callbacks={"webhook_url": accepted})).status_code == 201
 
 
 def test_schema_remote_ref(worker):
@@ -152,7 +144,7 @@ def test_schema_remote_ref(worker):
             listener.accept()
 
     local = {"$defs": {"a": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/a"}, "$ref": {"type": "string"}}}
-    assert register(worker, fresh(task__output_schema=local)).status == 201
+    assert register(worker, fresh(task__output_schema=local)).status_code == 201
 
 
 def test_schema_redos(worker):
@@ -164,8 +156,8 @@ def test_schema_redos(worker):
             {"propertyNames": {"pattern": pattern}},
         ):
             answer = register(worker, fresh(task__input_schema=schema))
-            assert answer.status in (201, 422), answer.text
-            if answer.status == 422:
+            assert answer.status_code in (201, 422), answer.text
+            if answer.status_code == 422:
                 assert_refused(answer, "V12")
                 continue
             for text in ("a" * 30 + "!", longest):
@@ -193,7 +185,7 @@ def test_contract_hash_and_signatures(worker):
     assert_refused(register(worker, signed(fresh(), seeker_key=WORKER_KEY)), "V11")
     assert_refused(register(worker, fresh(parties__worker__wallet="0x" + "44" * 20)), "V3")
 
-    assert register(worker, fresh()).status == 201
+    assert register(worker, fresh()).status_code == 201
 
 
 def test_contract_reregistration(worker):
@@ -205,7 +197,7 @@ def test_contract_reregistration(worker):
     change(other, "terms__price__amount", "6")
     refused = register(worker, signed(other), webhook_secret=SECRET)
 
-    assert (first.status, again.status) == (201, 200) and first.json() == again.json()
+    assert (first.status_code, again.status_code) == (201, 200) and first.json() == again.json()
     assert first.json() == {
         "contract_id": document["contract_id"],
         "hash": document["hash"],
@@ -213,9 +205,9 @@ def test_contract_reregistration(worker):
         "execute_url": f"{PUBLIC_BASE_URL}/execute",
         "expires_at": document["terms"]["deadline"],
     }
-    assert refused.status == 409 and refused.json()["error"]["code"] == "CONTRACT_CONFLICT"
+    assert refused.status_code == 409 and refused.json()["error"]["code"] == "CONTRACT_CONFLICT"
     shown = show(worker, document["contract_id"])
-    assert shown.status == 200
+    assert shown.status_code == 200
     assert shown.json() == {"contract_id": document["contract_id"], "hash": document["hash"], "state": "SIGNED"}
 
 

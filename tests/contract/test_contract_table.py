@@ -22,7 +22,7 @@ def contracts(request, clock):
     from piecework.aws.contracts_table import ContractsTable
 
     aws = request.getfixturevalue("embedded_aws")
-    return ContractsTable(aws.client("dynamodb"), aws.new_table(), clock)
+    return ContractsTable(aws.client("dynamodb"), aws.new_table("ContractsTable"), clock)
 
 
 class TestContracts:

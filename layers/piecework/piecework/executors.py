@@ -48,11 +48,16 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an executor made: the answer, and what it adds to the evidence and artifacts its run collected."""
+    """What an executor made: the answer, and what it adds to the evidence and artifacts its run collected.
+
+    `is_partial` says that some of what was asked for is missing; the worker door delivers it only under a contract that
+    accepts that.
+    """
 
     output: Json
     evidence: Sequence[Evidence] = ()
     deliverables: Sequence[Artifact] = ()
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

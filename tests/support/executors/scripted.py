@@ -1,7 +1,8 @@
 """An executor that does what its `inputs` say, right or wrong, so that tests see what the door makes of it.
 
-`output` is the answer (`{"answer": "scripted"}` unless given), or `nested` that many arrays; `evidence` lists
-`[mime, content]`, `artifacts` lists `[name, text, mime]`, `fail` names a failure and `text` what it says.
+`output` is the answer (`{"answer": "scripted"}` unless given), or `nested` that many arrays, or `repeat` a text so often;
+`evidence` lists `[mime, content]`, `artifacts` lists `[name, text, mime]`, `fail` names a failure and `text` what it
+says.
 """
 
 from typing import NoReturn
@@ -25,6 +26,9 @@ def scripted(task: Task, run: Run) -> Outcome:
 
 
 def _output(script: dict[str, Json]) -> Json:
+    if "repeat" in script:
+        text, times = script["repeat"]
+        return text * times
     if "nested" not in script:
         return script.get("output", {"answer": "scripted"})
     nested: Json = []

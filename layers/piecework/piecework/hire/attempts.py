@@ -107,10 +107,11 @@ class Attempts:
             "result": done.result,
             "worked_ms": done.worked_ms,
             "model": done.model,
+            "is_partial": done.is_partial,
             "failure": None,
         }
         if execution.is_paid:
-            return self._end(execution, State.COMPLETED, **result)
+            return self._end(execution, State.PARTIAL_FINAL if done.is_partial else State.COMPLETED, **result)
         if settle_seconds is not None:
             return self.charging.settle(execution, contract, terms, settle_seconds, **result)
         now_ms = self.clock()

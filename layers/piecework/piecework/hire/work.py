@@ -37,6 +37,7 @@ class Made:
     result: Kept = field(repr=False)
     worked_ms: int
     model: str
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,10 @@ class Work:
         outcome = self._attempt(executor, _task(contract, execution, executor, inputs, ends_ms), run)
         if isinstance(outcome, Ended):
             return outcome
+        if outcome.is_partial and not contract.accept_partial:
+            return Ended(
+                Failure("EXECUTION_FAILED", "only a part could be done, which the contract does not accept"), True
+            )
         try:
             output = output_of(
                 outcome.output,
@@ -130,7 +135,7 @@ class Work:
         folder = f"{execution.contract_id}/{execution.task_id}/g{execution.generation}/{execution.lease}"
         stored = output.stored(store_files(self._files, f"deliverables/{folder}", output.files, self._log))
         kept = self.keep(f"work/{folder}/result", stored)
-        return Made(kept, self._clock() - began_ms, str(run.facts.get("model", executor.name)))
+        return Made(kept, self._clock() - began_ms, str(run.facts.get("model", executor.name)), outcome.is_partial)
 
     def _attempt(self, executor: Executor, task: Task, run: Run) -> Outcome | Ended:
         try:

@@ -5,6 +5,8 @@ Of the contract only what a runtime needs is modelled (2.3, last line); the rest
 
 from typing import Any, Final
 
+from pydantic import Field
+
 from piecework.wattswarm.messages import Count, Message
 
 INLINE_EVIDENCE_BYTES: Final = 65_536  # the only value the kernel accepts in a contract (2.3)
@@ -15,7 +17,7 @@ class EvidencePolicy(Message):
     """What inline evidence the contract admits."""
 
     max_inline_evidence_bytes: Count = INLINE_EVIDENCE_BYTES
-    inline_mime_allowlist: list[str] = list(MIMES)
+    inline_mime_allowlist: list[str] = Field(default=list(MIMES))
 
 
 class Budget(Message):

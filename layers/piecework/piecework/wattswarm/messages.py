@@ -1,4 +1,4 @@
-"""What the runtime door's requests share (runtime specification 2): members nobody asked for are ignored, as in the kernel.
+"""What the runtime door's requests share (runtime specification 2): members nobody asked for are ignored.
 
 Models are few and small because each costs milliseconds of a cold start; each function has those of its own request.
 """

@@ -1,0 +1,278 @@
+"""The worker door as it is deployed: alone or not at all, every route, queue, role and alarm."""
+
+import json
+import re
+
+import pytest
+
+from piecework.hire.door import ROUTES
+from piecework.hire.errors import CODES
+from piecework.hire.settings import WorkerSettings
+from piecework.hire.webhooks import LADDER_SECONDS
+
+FUNCTIONS = ["Hire", "Contracts", "Task", "Webhook", "WorkerStreams", "WorkerDue"]
+SERVED_BY = {
+    ("/execute", "post"): "HireFunction",
+    ("/tasks/{task_id}", "get"): "HireFunction",
+    ("/stream/{task_id}", "get"): "WorkerStreamsFunction",
+    ("/contracts", "post"): "ContractsFunction",
+    ("/contracts/{contract_id}", "get"): "ContractsFunction",
+    ("/manifest", "get"): "ContractsFunction",
+    ("/healthz", "get"): "ContractsFunction",
+}
+QUEUES = {"Task": "TaskFunction", "Webhook": "WebhookFunction", "Due": "WorkerDueFunction"}
+CONFIGURED = {
+    "DeployWorkerDoor": "true",
+    "WorkerPublicUrl": "https://w.example/hire",
+    "WorkerAgentId": "agent_work01",
+    "WorkerWallets": "0x1563915e194D8CfBA1943570603F7606A3115508",
+    "FacilitatorUrl": "https://facilitator.example",
+}
+
+
+@pytest.fixture
+def worker(load_template):
+    return load_template(**CONFIGURED)
+
+
+@pytest.fixture
+def functions(worker):
+    return {name: worker.of_type("AWS::Serverless::Function")[f"{name}Function"] for name in FUNCTIONS}
+
+
+@pytest.fixture
+def events(worker):
+    return {
+        (event["Properties"]["Path"], event["Properties"]["Method"]): (name, event["Properties"])
+        for name, body in worker.of_type("AWS::Serverless::Function").items()
+        for event in body.get("Events", {}).values()
+        if event["Type"] == "Api" and event["Properties"]["RestApiId"] == "WorkerApi"
+    }
+
+
+def statements(template, name):
+    policies = template.of_type("AWS::IAM::Role")[f"{name}Role"]["Policies"]
+    return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
+
+
+def test_without_the_parameter_nothing_of_the_worker_is_deployed(raw_template, load_template):
+    without = load_template(DeployWorkerDoor="false")
+    conditional = {name for name, body in raw_template["Resources"].items() if body.get("Condition") == "WorkerDoor"}
+    kinds = {body["Type"] for body in raw_template["Resources"].values()}
+
+    deployed = {name for kind in kinds for name in without.of_type(kind)}
+
+    assert {f"{name}Function" for name in FUNCTIONS} < conditional
+    assert not deployed & conditional
+
+
+def test_the_worker_is_deployable_alone(load_template):
+    alone = load_template(**CONFIGURED, DeployRuntimeDoor="false")
+
+    assert list(alone.of_type("AWS::Serverless::Api")) == ["WorkerApi"]
+    assert set(alone.of_type("AWS::Serverless::Function")) == {f"{name}Function" for name in FUNCTIONS}
+    assert "ApiAccount" in alone.of_type("AWS::ApiGateway::Account")
+
+
+def test_each_route_reaches_its_function_and_the_door_knows_it(events):
+    named = {route: name for route, (name, _) in events.items() if route[1] != "any"}
+
+    assert named == SERVED_BY
+    assert {(path, method.upper()) for path, method in named} == {
+        (path, method) for path, methods in ROUTES.items() for method in methods
+    }
+
+
+def test_each_route_has_a_partner_that_answers_405(events):
+    partners = {path: name for (path, method), (name, _) in events.items() if method == "any"}
+
+    assert set(partners) == {path for path, _ in SERVED_BY} | {"/", "/{proxy+}"}
+    assert set(partners.values()) == {"ContractsFunction"}
+
+
+def test_streams_are_written_as_they_come(events, functions):
+    _, route = events["/stream/{task_id}", "get"]
+    variables = functions["WorkerStreams"]["Environment"]["Variables"]
+
+    assert route["ResponseTransferMode"] == "RESPONSE_STREAM"  # `STREAM` would be ignored without a word
+    assert route["TimeoutInMillis"] == functions["WorkerStreams"]["Timeout"] * 1000
+    assert variables["AWS_LWA_INVOKE_MODE"] == "response_stream"
+    assert functions["WorkerStreams"]["Layers"][-1].endswith(":layer:LambdaAdapterLayerArm64:27")
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_queue_is_taken_by_one_function_and_loses_nothing(worker, functions, queue):
+    queues, function = worker.of_type("AWS::SQS::Queue"), functions[QUEUES[queue].removesuffix("Function")]
+    [event] = [each["Properties"] for each in function["Events"].values() if each["Type"] == "SQS"]
+    arn = worker.resolve({"Fn::GetAtt": [f"{queue}Queue", "Arn"]})
+    dead = worker.resolve({"Fn::GetAtt": [f"{queue}DeadLetters", "Arn"]})
+
+    assert event["Queue"] == arn
+    assert event["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert queues[f"{queue}Queue"]["RedrivePolicy"] == {"deadLetterTargetArn": dead, "maxReceiveCount": 3}
+    assert queues[f"{queue}Queue"]["VisibilityTimeout"] >= 6 * function["Timeout"]
+    assert queues[f"{queue}DeadLetters"]["MessageRetentionPeriod"] == 14 * 86_400
+    alarm = worker.of_type("AWS::CloudWatch::Alarm")[f"{queue}DeadLettersAlarm"]
+    assert alarm["Dimensions"][0]["Value"] == worker.physical_name(f"{queue}DeadLetters")
+
+
+def test_a_task_has_the_message_and_the_time_for_itself(functions):
+    [event] = functions["Task"]["Events"].values()
+
+    assert event["Properties"]["BatchSize"] == 1
+    assert functions["Task"]["Timeout"] == 900
+
+
+def test_due_times_are_swept_each_minute(functions):
+    assert functions["WorkerDue"]["Events"]["Sweep"]["Properties"]["Schedule"] == "rate(1 minute)"
+
+
+def test_functions_answer_before_the_edge_gives_up(functions):
+    assert {functions[name]["Timeout"] for name in ("Hire", "Contracts")} == {28}
+
+
+def test_the_sender_of_webhooks_reaches_nothing_but_its_queue_and_its_own_items(worker):
+    found = {entry["Sid"]: entry for entry in statements(worker, "Webhook")}
+    keys = found["KeepDeliveries"]["Condition"]
+
+    assert set(found) == {"WriteLogs", "TakeWebhookMessages", "SendWebhookMessages", "KeepDeliveries"}
+    assert keys["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["WEBHOOK#*"]}
+    assert keys["Null"] == {"dynamodb:LeadingKeys": "false"}  # else a request without keys would pass
+    assert "dynamodb:Query" not in found["KeepDeliveries"]["Action"]
+
+
+def test_streams_write_end_marks_and_nothing_else(worker):
+    writing = [entry for entry in statements(worker, "WorkerStreams") if "dynamodb:PutItem" in entry["Action"]]
+
+    [entry] = writing
+    assert entry["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["STREAM#*"]}
+
+
+def test_a_withheld_deliverable_is_out_of_reach_of_the_runtime_door(worker):
+    for name in ("Execute", "Verify", "Artifacts", "Contracts", "Webhook", "WorkerDue"):
+        resources = [str(entry["Resource"]) for entry in statements(worker, name)]
+
+        assert not [resource for resource in resources if "deliverables" in resource or resource.endswith(":::*")]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_nothing_is_granted_on_everything_but_traces(worker, name):
+    wide = {action for entry in statements(worker, name) if entry["Resource"] == "*" for action in entry["Action"]}
+
+    assert wide <= {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_is_described_logged_watched_and_released_through_its_alias(worker, functions, name):
+    function, alarms = functions[name], worker.of_type("AWS::CloudWatch::Alarm")
+
+    assert function["Description"]
+    assert function["LoggingConfig"] == {"LogGroup": f"{name}LogGroup"}
+    assert function["AutoPublishAliasAllProperties"] is True
+    assert function["DeploymentPreference"]["Alarms"] == [f"{name}ErrorsAlarm"]
+    for metric in ("Errors", "Throttles"):
+        assert alarms[f"{name}{metric}Alarm"]["Dimensions"] == [{"Name": "FunctionName", "Value": f"{name}Function"}]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_zero_means_unreserved(load_template, functions, name):
+    reserved = load_template(**CONFIGURED, **{f"{name}ReservedConcurrency": "7"}).of_type("AWS::Serverless::Function")
+
+    assert reserved[f"{name}Function"]["ReservedConcurrentExecutions"] == "7"
+    assert "ReservedConcurrentExecutions" not in functions[name]
+
+
+def test_every_metric_that_an_alarm_reads_is_written(worker, root):
+    written = {
+        body["MetricTransformations"][0]["MetricName"] for body in worker.of_type("AWS::Logs::MetricFilter").values()
+    }
+    alarms = worker.of_type("AWS::CloudWatch::Alarm").values()
+    read = {body["MetricName"] for body in alarms if body.get("Namespace") == "Piecework"}
+    read |= {
+        part["MetricStat"]["Metric"]["MetricName"]
+        for body in alarms
+        for part in body.get("Metrics", ())
+        if "MetricStat" in part
+    }
+    webhook = (root / "functions/webhook/app.py").read_text("utf-8")
+
+    assert read - written == {"WebhookGivenUp"}
+    assert '"WebhookGivenUp": 1' in webhook
+    assert written <= read
+
+
+def test_every_line_that_a_metric_counts_is_logged(worker, root):
+    patterns = [body["FilterPattern"] for body in worker.of_type("AWS::Logs::MetricFilter").values()]
+    lines = {name for pattern in patterns for name in re.findall(r'\$\.message = "(\w+)"', pattern)}
+    source = (root / "layers/piecework/piecework/hire/charging.py").read_text("utf-8")
+
+    assert lines
+    assert all(f'"{line}"' in source for line in lines)
+
+
+def test_bodies_of_the_edge_have_the_shape_of_the_door(worker):
+    responses = worker.of_type("AWS::Serverless::Api")["WorkerApi"]["GatewayResponses"]
+
+    for name, response in responses.items():
+        body = json.loads(response["ResponseTemplates"]["application/json"])
+        assert body["status"] == "failed", name
+        assert set(body["error"]) == {"code", "message", "details", "retryable"}, name
+        assert body["error"]["retryable"] is CODES[body["error"]["code"]].retryable, name
+        assert response["ResponseParameters"]["Headers"]["Cache-Control"] == "'no-store'", name
+        assert response.get("StatusCode") != 402, name
+
+
+def test_throttled_callers_are_told_to_come_back(worker):
+    throttled = worker.of_type("AWS::Serverless::Api")["WorkerApi"]["GatewayResponses"]["THROTTLED"]
+
+    assert throttled["StatusCode"] == 429
+    assert throttled["ResponseParameters"]["Headers"]["Retry-After"] == "'1'"
+
+
+def test_the_access_log_holds_no_path_body_or_query(worker):
+    log_format = worker.of_type("AWS::Serverless::Api")["WorkerApi"]["AccessLogSetting"]["Format"]
+
+    assert "$context.resourcePath" in log_format
+    assert "$context.path" not in log_format
+
+
+def test_the_defaults_of_the_template_are_the_defaults_of_the_code(functions):
+    variables = {}
+    for function in functions.values():
+        variables |= function["Environment"]["Variables"]
+    stated = {name: variables[name] for name in ("PUBLIC_BASE_URL", "WORKER_AGENT_ID", "WORKER_WALLETS")}
+    stated |= {"FACILITATOR_URL": variables["FACILITATOR_URL"], "SSE_MODE": "streaming"}
+
+    assert WorkerSettings.from_env(variables) == WorkerSettings.from_env(stated)
+
+
+def test_deliverables_outlive_their_results_by_a_day(raw_template, load_template):
+    for days in raw_template["Parameters"]["ResultDays"]["AllowedValues"]:
+        bucket = load_template(ResultDays=str(days)).of_type("AWS::S3::Bucket")["Bucket"]
+        rules = {rule.get("Prefix"): rule.get("ExpirationInDays") for rule in bucket["LifecycleConfiguration"]["Rules"]}
+
+        assert rules["deliverables/"] == rules["work/"] == days + 1
+
+
+def test_tables_forget_by_themselves_where_they_should_and_survive_the_stack(raw_template, worker):
+    tables = worker.of_type("AWS::DynamoDB::Table")
+
+    for name in ("ContractsTable", "WorkTable", "DueTable"):
+        assert raw_template["Resources"][name]["DeletionPolicy"] == "Retain"
+        assert tables[name]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert "TimeToLiveSpecification" not in tables["DueTable"]  # a due time ends when it was looked at, never by itself
+
+
+def test_the_ladder_fits_into_the_life_of_a_message():
+    assert sum(LADDER_SECONDS) < 4 * 86_400  # re-queued every 15 minutes, so no message is old in any case
+
+
+def test_the_build_has_a_target_for_every_function_and_layer(root, worker):
+    made = (root / "functions/Makefile").read_text("utf-8")
+    layers = (root / "layers/Makefile").read_text("utf-8")
+
+    for name in FUNCTIONS:
+        folder = re.split("[./]", worker.of_type("AWS::Serverless::Function")[f"{name}Function"]["Handler"])[0]
+        assert f"build-{name}Function:\n\t$(BUILD) {folder} " in made
+        assert (root / "functions" / folder / "app.py").is_file()
+    assert "build-HireLayer:" in layers
