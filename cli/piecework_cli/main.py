@@ -6,11 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from piecework.errors import PieceworkError
-from piecework_cli import contracts, keys
+from piecework_cli import contracts, keys, ledger, payments, tasks
 from piecework_cli.target import add_target_options
 
 Commands = argparse._SubParsersAction
-GROUPS: Final[tuple[Callable[["Commands[argparse.ArgumentParser]"], None], ...]] = (contracts.add, keys.add)
+GROUPS: Final[tuple[Callable[["Commands[argparse.ArgumentParser]"], None], ...]] = (
+    contracts.add,
+    tasks.add,
+    payments.add,
+    ledger.add,
+    keys.add,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     made = argparse.ArgumentParser(
-        prog="piecework", description="Contracts and keys of a HIRE worker, on this machine or deployed."
+        prog="piecework",
+        description="Contracts, tasks, payments and ledger of a HIRE worker, on this machine or deployed.",
     )
     add_target_options(made)
     commands = made.add_subparsers(required=True, metavar="COMMAND")

@@ -19,6 +19,7 @@ from piecework_cli.output import CommandError
 
 RUNTIME_PORT: Final = 8787
 WORKER_DISTANCE: Final = 1  # from the base port, as `make run` sets them
+FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
 REQUEST_SECONDS: Final = 40.0  # more than the edge's 29
 SETTINGS_OF: Final = "HireFunction"  # the function that has every setting of the door
@@ -59,7 +60,8 @@ class Target:
     @cached_property
     def variables(self) -> Mapping[str, str]:
         """The worker's environment: tables, addresses, settings."""
-        found = _deployed(self.stack) if self.stack else {**LOCAL, "AWS_ENDPOINT_URL": _local(AWS_DISTANCE)}
+        near = {"AWS_ENDPOINT_URL": _local(AWS_DISTANCE), "FACILITATOR_URL": _local(FACILITATOR_DISTANCE)}
+        found = _deployed(self.stack) if self.stack else {**LOCAL, **near}
         return {**found, **{name: value for name, value in os.environ.items() if value}}
 
     @property

@@ -22,7 +22,8 @@ RECORD_AWS_CALLS: Final = "PIECEWORK_RECORD_AWS_CALLS"  # a folder; unset means 
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
 CHUNK_BYTES: Final = 65_536
 BACKLOG: Final = 512
-NAMES: Final = ("TABLE", "BUCKET", "SECRET_ARN")  # how variables end whose value names a resource
+NAMES: Final = ("TABLE", "BUCKET", "SECRET_ARN", "KEY_ARN")  # how variables end whose value names a resource
+OTHER_NAMES: Final = frozenset({"FACILITATOR_AUTH"})  # and one that the worker's specification gives
 
 Variables = dict[str, str]
 
@@ -133,7 +134,7 @@ class Requests:
 
 
 def _names_a_resource(variable: str) -> bool:
-    return variable.startswith("PIECEWORK_") and variable.endswith(NAMES)
+    return variable in OTHER_NAMES or (variable.startswith("PIECEWORK_") and variable.endswith(NAMES))
 
 
 async def _pass_on(

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ from local.build.tools import find_python
 from local.template import Template
 
 ROOT = Path(__file__).resolve().parents[2]
+WORKER = {
+    "DeployWorkerDoor": "true",
+    "WorkerPublicUrl": "https://w.example/hire",
+    "WorkerAgentId": "agent_work01",
+    "WorkerWallets": "0x1563915e194D8CfBA1943570603F7606A3115508",
+    "FacilitatorUrl": "https://facilitator.example",
+}
+LAYERS = ("piecework", "executors", "hire")
 HOST_ARCH = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
 
 
@@ -36,34 +45,34 @@ def deployed() -> Target:
 
 @pytest.fixture(scope="session")
 def template() -> Template:
-    return Template.load(ROOT / "template.yaml")
+    return Template.load(ROOT / "template.yaml", WORKER)
 
 
 @pytest.fixture(scope="session")
 def host_layers(tmp_path_factory: pytest.TempPathFactory, host: Target) -> list[Path]:
-    """Both layers, for this machine's processor, so that they can be imported."""
+    """Every layer, for this machine's processor, so that they can be imported."""
     return _layers(tmp_path_factory.mktemp("host"), host)
 
 
 @pytest.fixture(scope="session")
 def deployed_layers(tmp_path_factory: pytest.TempPathFactory, deployed: Target) -> list[Path]:
-    """Both layers as they are deployed."""
+    """Every layer as they are deployed."""
     return _layers(tmp_path_factory.mktemp("deployed"), deployed)
 
 
 @pytest.fixture(scope="session")
 def built_functions(tmp_path_factory: pytest.TempPathFactory, deployed: Target, template: Template) -> dict[str, Path]:
-    """The folder of every function by its logical name; functions hold no code for a processor."""
+    """The folder of every function by its logical name."""
     folder = tmp_path_factory.mktemp("functions")
     built = {}
     for name, body in template.of_type("AWS::Serverless::Function").items():
         built[name] = folder / name
-        build("function", body["Handler"].split(".")[0], built[name], deployed)
+        build("function", re.split("[./]", body["Handler"])[0], built[name], deployed)
     return built
 
 
 def _layers(folder: Path, target: Target) -> list[Path]:
     os.environ.setdefault("PIECEWORK_PYTHON", str(ROOT / ".venv/bin/python"))
-    for name in ("piecework", "executors"):
+    for name in LAYERS:
         build("layer", name, folder / name, target)
-    return [folder / "piecework", folder / "executors"]
+    return [folder / name for name in LAYERS]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -20,7 +21,15 @@ FUNCTIONS = [
     "AgentEventsFunction",
     "ArtifactsFunction",
     "AuthorizerFunction",
+    "HireFunction",
+    "ContractsFunction",
+    "TaskFunction",
+    "WebhookFunction",
+    "WorkerStreamsFunction",
+    "WorkerDueFunction",
 ]
+LAYERS = ["PieceworkLayer", "ExecutorsLayer", "HireLayer"]
+HANDLERS = {"streams/run.sh": "streams.app.app"}  # a script starts this one
 IMPORT = """
 import importlib, sys
 module, _, name = sys.argv[1].rpartition(".")
@@ -31,13 +40,23 @@ assert callable(getattr(importlib.import_module(module), name))
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_built_handler_imports_with_nothing_but_its_layers(name, template, built_functions, host_layers, host):
     function = template.of_type("AWS::Serverless::Function")[name]
-    layers = dict(zip(["PieceworkLayer", "ExecutorsLayer"], host_layers, strict=True))
-    path = [built_functions[name], *(layers[layer] / "python" for layer in function["Layers"])]
+    layers = dict(zip(LAYERS, host_layers, strict=True))
+    own = [layer for layer in function["Layers"] if layer in layers]  # the adapter's holds no Python
+    path = [built_functions[name], *(layers[layer] / "python" for layer in own)]
     variables = {**template.globals["Function"]["Environment"]["Variables"], **function["Environment"]["Variables"]}
     environment = variables | {"PYTHONPATH": os.pathsep.join(map(str, path)), "AWS_REGION": "us-east-1"}
     environment |= {"AWS_DEFAULT_REGION": "us-east-1", "PATH": os.environ["PATH"]}
 
-    command = [find_python(host.python), "-S", "-s", "-W", "error", "-c", IMPORT, function["Handler"]]
+    command = [
+        find_python(host.python),
+        "-S",
+        "-s",
+        "-W",
+        "error",
+        "-c",
+        IMPORT,
+        HANDLERS.get(function["Handler"], function["Handler"]),
+    ]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     assert ended.returncode == 0, ended.stderr
@@ -50,9 +69,12 @@ def test_the_deployed_layers_fit_their_processor_and_python(deployed_layers, dep
 
 def test_a_function_ships_its_own_folder_and_nothing_else(built_functions, template, deployed):
     for name, folder in built_functions.items():
-        own = template.of_type("AWS::Serverless::Function")[name]["Handler"].split(".")[0]
+        own = re.split("[./]", template.of_type("AWS::Serverless::Function")[name]["Handler"])[0]
+        requirements = template.folder / "functions" / own / "requirements.txt"
+        needs = locked_packages(requirements.read_text("utf-8")) if requirements.exists() else ()
 
-        assert [entry.name for entry in folder.iterdir()] == [own]
+        shipped = {entry.name for entry in folder.iterdir() if not needs or entry.name == own}
+        assert shipped == {own}
         assert findings(folder, deployed) == []
 
 
@@ -62,10 +84,10 @@ def test_the_executors_layer_says_what_it_registers(deployed_layers):
     assert "echo" in {entry["name"] for entry in manifest["executors"]}
 
 
-def test_a_package_of_both_layers_ships_once(deployed_layers):
-    ours, theirs = ({entry.name for entry in (layer / "python").iterdir()} for layer in deployed_layers)
+def test_a_package_of_our_layer_ships_once(deployed_layers):
+    ours, *others = ({entry.name for entry in (layer / "python").iterdir()} for layer in deployed_layers)
 
-    assert ours & theirs == set()
+    assert [ours & theirs for theirs in others] == [set(), set()]
 
 
 def test_a_wrong_processor_is_found(deployed_layers):
@@ -114,6 +136,7 @@ def test_an_unknown_processor_is_refused():
 
 
 def test_every_locked_package_carries_hashes(template):
-    for requirements in (template.folder / "layers").glob("*/requirements.txt"):
+    folders = (template.folder / "layers", template.folder / "functions")
+    for requirements in (found for folder in folders for found in folder.glob("*/requirements.txt")):
         for name, block in locked_packages(requirements.read_text("utf-8")).items():
             assert "--hash=sha256:" in block, name

@@ -64,13 +64,16 @@ REFUSED_WEBHOOKS = [
 
 @pytest.fixture(scope="module")
 def worker(gateway):
-    return gateway(
+    running = gateway(
         api="WorkerApi",
+        fresh=True,  # it polls the queues, too: nobody else's tasks may be waiting there
         PIECEWORK_PARAM_DeployWorkerDoor="true",
         PUBLIC_BASE_URL=PUBLIC_BASE_URL,
         WORKER_WALLETS=WORKER_WALLET,
         WORKER_AGENT_ID=WORKER_AGENT_ID,
-    ).http
+    )
+    yield running.http
+    running.close()
 
 
 def fresh(**changes):

@@ -116,7 +116,7 @@ class Impatient:
 def test_settle_timeout_after_charge_without_a_node(stub):
     stage = Stage(stub, with_chain=False)
     stage.worker.charging.__dict__["facilitator"] = Impatient(stage.ports.facilitator)
-    contract, answer = hired(stage, "lost")
+    contract, _ = hired(stage, "lost")
     stage.settle_down(180)
 
     done = stage.post(contract)

@@ -1,4 +1,4 @@
-"""Worker conformance, cases 29, 51, 59 to 61, and the three functions of a hired task over the embedded AWS."""
+"""Worker conformance, cases 51, 59 to 61, and the three functions of a hired task over the embedded AWS."""
 
 import contextlib
 import hashlib
@@ -193,7 +193,7 @@ def test_a_file_that_was_deleted_is_told_without_a_dead_link(door):
     assert "url" not in entry and entry["details"]["status"] == 410 and entry["name"] == "plan.txt"
 
 
-def test_second_client_call_does_not_repay(door):
+def test_a_second_request_repeats_the_receipt(door):
     contract = door.contract()
     first = door.post(contract, script())
 

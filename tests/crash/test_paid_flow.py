@@ -1,9 +1,9 @@
 """Crash sweep of the paid flow: every named flow stopped before and after each call it makes, then recovered.
 
-The facilitator's chain is the judge. Safety: money moves at most once, and whatever was delivered was charged. Liveness:
-within five minutes of the flow's own clock, with nobody asking, no record is left in between; and a seeker that repeats
-its requests gets the flow's expected end. The calls are those to the embedded AWS, to the queues, and to the facilitator
-and its node.
+The facilitator's chain is the judge. Safety: money moves at most once, and whatever was delivered was charged.
+Liveness: within five minutes of the flow's own clock, with nobody asking, no record is left in between; and a seeker
+that repeats its requests gets the flow's expected end. The calls are those to the embedded AWS, to the queues, and to
+the facilitator and its node.
 """
 
 import copy
@@ -31,7 +31,7 @@ from piecework.hire.rpc import RpcChain
 from piecework.hire.states import State
 from tests.support.contracts import EXAMPLE, change
 from tests.support.crash import Crashed, Tap, Tapped, report
-from tests.support.hire_stage import BODY, Stage, Told, stub_facilitator
+from tests.support.hire_stage import Stage, Told, stub_facilitator
 
 RECOVERY_SECONDS = 300
 IN_BETWEEN = {State.EXECUTING, State.RESULT_READY, State.SETTLING, State.UNKNOWN}
@@ -339,7 +339,7 @@ def test_the_sweep_notices_a_lost_due_time(place, stub, monkeypatch):
 
 
 def test_the_sweep_notices_a_settlement_that_is_repeated_blindly(place, stub, monkeypatch):
-    """A lapsed settlement taken for one that was never sent is sent twice; the chain takes it once, the count shows it."""
+    """A lapsed settlement taken for one that was never sent is sent twice; the count of calls shows it."""
     from piecework.hire.charging import Charging
 
     flow = next(flow for flow in FLOWS if flow.name == "paid")

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -38,8 +39,9 @@ print(json.dumps(Translator({}, Parser()).translate(given["template"], given["pa
 
 @pytest.fixture(scope="module")
 def calls(driven):
-    """Every call of the run so far, the driven gateway's among them."""
-    return recorded()
+    """Every call of the runtime door's functions in the run so far, the driven gateway's among them."""
+    ours = template_with().of_type(FUNCTION)
+    return Counter({call: times for call, times in recorded().items() if call.function in ours})
 
 
 @pytest.fixture(scope="module")

@@ -70,8 +70,8 @@ def test_a_file_is_fetched_by_its_link(worker):
 def test_a_task_whose_runner_is_killed_is_finished_by_another(worker, gate):
     gate.write_text("1")
     hired = worker.hire("steady", {"gate": str(gate)})
-    stream = hired.answer.json()["stream_url"]
-    wait_until(lambda: "step 1" in worker.http.get(stream).text)
+    with worker.http.stream("GET", hired.answer.json()["stream_url"]) as stream:
+        assert any("step 1" in line for line in stream.iter_lines())
     worker.gateway.kill("task.app.handler")
     gate.write_text("4")
 

@@ -1,8 +1,8 @@
 """An executor that does what its `inputs` say, right or wrong, so that tests see what the door makes of it.
 
-`output` is the answer (`{"answer": "scripted"}` unless given), or `nested` that many arrays, or `repeat` a text so often;
-`evidence` lists `[mime, content]`, `artifacts` lists `[name, text, mime]`, `fail` names a failure and `text` what it
-says.
+`output` is the answer (`{"answer": "scripted"}` unless given), or `nested` that many arrays, or `repeat` a text so
+often; `evidence` lists `[mime, content]`, `artifacts` lists `[name, text, mime]`, `fail` names a failure and `text`
+what it says.
 """
 
 from typing import NoReturn

@@ -12,6 +12,8 @@ Every step is a conditional move of the record, so at most one `/settle` is in f
 
 An interrupted call is never repeated blindly: only a witness that says the authorization is unspent leads to another
 `/settle`, and the chain takes a nonce once. The settle-watch is the due time that the intent sets in its transaction.
+
+The template's metric filters count the log lines of this module by their names, `outcome`, `decision` and `looks`.
 """
 
 from collections.abc import Callable
@@ -232,6 +234,7 @@ class Charging:
             return self._to_unknown(intent, blind_ms=before.blind_ms)
         now_ms, delay_ms = self.clock(), resend_seconds(before.looks + 1) * 1000
         if now_ms // 1000 + FACILITATOR_MARGIN_SECONDS > payment.authorization.valid_before:
+            self.log.info("settle_answered", contract_id=intent.contract_id, outcome="NotPaid")
             return self.not_paid(intent, NotPaid(LATE, refused_receipt(payment, terms, LATE)))
         target = State.EXECUTING if intent.result is None else State.RESULT_READY
         after = intent.moved(

@@ -1,0 +1,48 @@
+"""What the operator's commands read and write of a worker's work table."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from piecework.aws.clients import aws_errors
+from piecework.aws.executions_table import ExecutionsTable, from_item
+from piecework.hire.executions import Execution
+from piecework.hire.ids import contract_id
+from piecework_cli.output import CommandError
+from piecework_cli.target import Target
+
+WORK_TABLE: Final = "PIECEWORK_WORK_TABLE"
+DUE_TABLE: Final = "PIECEWORK_DUE_TABLE"
+
+
+def executions_of(target: Target) -> ExecutionsTable:
+    """The store of the worker's own flow, so that a command moves records by the same conditional writes."""
+    return ExecutionsTable(target.clients.dynamodb, target.table(WORK_TABLE), target.table(DUE_TABLE))
+
+
+def execution_of(target: Target, contract: str) -> Execution:
+    """A contract's execution as it stands.
+
+    Raises:
+        CommandError: nobody has paid for this contract.
+    """
+    found = executions_of(target).read(contract_id(contract))
+    if found is None:
+        raise CommandError(f"the worker has no task of {contract}")
+    return found
+
+
+def all_executions(target: Target) -> Iterator[Execution]:
+    """Every execution that is kept; reads the whole table."""
+    more: dict[str, Any] = {}
+    while True:
+        with aws_errors("the work table"):
+            answer = target.clients.dynamodb.scan(
+                TableName=target.table(WORK_TABLE),
+                FilterExpression="sk = :execution",
+                ExpressionAttributeValues={":execution": {"S": "EXEC"}},
+                **more,
+            )
+        yield from (from_item(item) for item in answer["Items"])
+        if "LastEvaluatedKey" not in answer:
+            return
+        more = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}

@@ -1,0 +1,133 @@
+"""`piecework payment`: the payments of a worker's tasks, and an operator's word on one that stayed unresolved.
+
+A payment is unresolved when nobody could say whether it was taken until its authorization had ended. Its result is
+withheld then, and nothing charges it again by itself. `resolve` decides by the same moves as the flow.
+"""
+
+import argparse
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from piecework.hire.charging import Charging
+from piecework.hire.contracts import ContractRecord, time_text
+from piecework.hire.executions import Execution, PaymentStatus
+from piecework.hire.facilitator import HttpFacilitator
+from piecework.hire.states import State
+from piecework.jsons import Json
+from piecework.pieces import now_in_ms
+from piecework_cli.executions import all_executions, execution_of, executions_of
+from piecework_cli.output import CommandError, show
+from piecework_cli.target import Target
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+TRANSACTION: Final = re.compile(r"0x[0-9a-fA-F]{64}")
+UNRESOLVED: Final = "unresolved"
+
+
+def add(commands: "Commands") -> None:
+    """Add the group to the command line."""
+    group = commands.add_parser("payment", help="payments, as the worker's operator").add_subparsers(
+        required=True, metavar="ACTION"
+    )
+    listing = group.add_parser("list", help="every payment that is kept, oldest first; reads the whole table")
+    listing.add_argument("--status", choices=get_args(PaymentStatus), help="only these")
+    listing.set_defaults(run=list_payments)
+    showing = group.add_parser("show", help="what is known of a contract's payment")
+    showing.add_argument("contract", help="the contract's id")
+    showing.set_defaults(run=show_payment)
+    resolving = group.add_parser("resolve", help="say what became of an unresolved payment")
+    resolving.add_argument("contract", help="the contract's id")
+    word = resolving.add_mutually_exclusive_group(required=True)
+    word.add_argument("--paid", metavar="TRANSACTION", help="this transaction paid it: the result is released")
+    word.add_argument("--not-paid", action="store_true", help="nothing was taken: the seeker may sign a new one")
+    resolving.set_defaults(run=resolve)
+
+
+def list_payments(options: argparse.Namespace) -> None:
+    """Print one short entry for each payment."""
+    found = (one for one in all_executions(Target.of(options)) if options.status in (None, one.payment_status))
+    show([_in_short(one) for one in sorted(found, key=lambda one: (one.created_at_ms, one.contract_id))])
+
+
+def show_payment(options: argparse.Namespace) -> None:
+    """Print what is known of one payment; never the payment itself, which is as good as money until it ends."""
+    target = Target.of(options)
+    show(facts_of(execution_of(target, options.contract), _contract(target, options.contract)))
+
+
+def resolve(options: argparse.Namespace) -> None:
+    """Move an unresolved settlement on to paid or not paid.
+
+    Raises:
+        CommandError: there is nothing to resolve.
+        Moved: somebody else resolved it meanwhile.
+    """
+    if options.paid is not None and not TRANSACTION.fullmatch(options.paid):
+        raise CommandError("--paid needs a transaction's hash: 0x and 64 hex digits")
+    target = Target.of(options)
+    execution, contract = execution_of(target, options.contract), _contract(target, options.contract)
+    if (execution.state, execution.payment_status) != (State.UNKNOWN, UNRESOLVED):
+        raise CommandError(f"the payment is {execution.payment_status}, only an {UNRESOLVED} one can be resolved")
+    after = _charging(target).resolve(execution, contract, options.paid)
+    show(facts_of(after, contract))
+
+
+def facts_of(execution: Execution, contract: ContractRecord) -> dict[str, Json]:
+    """What an operator needs in order to look a payment up on its chain."""
+    return {
+        **_in_short(execution),
+        "price": f"{contract.price} USDC on {contract.network.name}",
+        "atomic": contract.atomic,
+        "payer": execution.payer,
+        "pay_to": contract.worker_wallet,
+        "nonce": execution.claim_key.rpartition("/")[2],
+        "valid_before": time_text(execution.valid_before * 1000),
+        "claim": execution.claim_status,
+        "settle_calls": execution.settle_calls,
+        "refused_payments": execution.rounds,
+        "transactions_named": list(execution.hashes),
+        "receipt": dict(execution.receipt) if execution.receipt else None,
+    }
+
+
+def _in_short(execution: Execution) -> dict[str, Json]:
+    return {
+        "contract_id": execution.contract_id,
+        "task_id": execution.task_id,
+        "state": str(execution.state),
+        "payment": execution.payment_status,
+        "created_at": time_text(execution.created_at_ms),
+    }
+
+
+def _contract(target: Target, contract_id: str) -> ContractRecord:
+    from piecework.aws.contracts_table import ContractsTable
+
+    found = ContractsTable(target.clients.dynamodb, target.table("PIECEWORK_CONTRACTS_TABLE")).get(contract_id)
+    if found is None:
+        raise CommandError(f"the worker has no contract {contract_id}")
+    return found
+
+
+def _charging(target: Target) -> Charging:
+    """The flow's own charging: to resolve asks neither facilitator nor chain; what follows is left to the sweep."""
+    return Charging(
+        executions=executions_of(target),
+        facilitator=HttpFacilitator(target.variables["FACILITATOR_URL"]),
+        chain_of=lambda network: None,
+        clock=now_in_ms,
+        nudge=lambda due, delay_ms: None,
+        log=_Quiet(),
+    )
+
+
+@dataclass(frozen=True)
+class _Quiet:
+    """A command prints its result; the worker's log is not its own."""
+
+    def info(self, event: str, /, **fields: Any) -> None: ...
+
+    def warning(self, event: str, /, **fields: Any) -> None: ...
