@@ -1,4 +1,4 @@
-"""`make demo-hire`: sign a contract with two local wallets, hire the running worker twice, pay once, fetch the result."""
+"""`make demo-hire`: sign a contract with two local wallets, hire the running worker twice, pay once, fetch the file."""
 
 import base64
 import hashlib

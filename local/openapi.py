@@ -9,7 +9,7 @@ from piecework import __version__
 from piecework.http import BODY_LIMIT
 from piecework.wattswarm.door import ROUTES, STATUS
 from piecework.wattswarm.event_messages import AgentEventCallback
-from piecework.wattswarm.execute_messages import Contract, ExecuteRequest
+from piecework.wattswarm.execute_models import Contract, ExecuteRequest
 from piecework.wattswarm.verify_messages import VerifyRequest
 
 Schema = dict[str, Any]

@@ -55,12 +55,13 @@ def main() -> int:
         doors = {api: base + distance for api, distance in DOORS.items() if api in deployed}
         for port in (*doors.values(), base + AWS_DISTANCE):
             _check_free(port)
-        with contextlib.ExitStack() as running:
-            endpoint = running.enter_context(_aws(base + AWS_DISTANCE))
+        with contextlib.ExitStack() as doors_running, contextlib.ExitStack() as running:
+            endpoint = os.environ.get("AWS_ENDPOINT_URL") or f"http://127.0.0.1:{base + AWS_DISTANCE}"
             if "WorkerApi" in doors and "FACILITATOR_URL" not in env:
                 env |= running.enter_context(_facilitator(base + FACILITATOR_DISTANCE))
-            provision(template, endpoint)
-            processes = [running.enter_context(_door(api, port, endpoint, env)) for api, port in doors.items()]
+            processes = [doors_running.enter_context(_door(api, port, endpoint, env)) for api, port in doors.items()]
+            provision(template, running.enter_context(_aws(base + AWS_DISTANCE)))
+            running.callback(doors_running.close)  # they end before what they use
             for port, process in zip(doors.values(), processes, strict=True):
                 wait_until_answers(f"http://127.0.0.1:{port}/health", process)
             print(_what_next(base, doors, endpoint, env), flush=True)
@@ -96,8 +97,7 @@ def _facilitator(port: int) -> Iterator[dict[str, str]]:
     """The stub that stands for a facilitator and a node of the chain; gives the settings that lead to it."""
     _check_free(port)
     url = f"http://127.0.0.1:{port}"
-    with _process(os.environ, "-m", "local.facilitator", "--port", str(port)) as process:
-        wait_until_answers(f"{url}/supported", process)
+    with _process(os.environ, "-m", "local.facilitator", "--port", str(port)):
         yield {"FACILITATOR_URL": url, "BASE_RPC_URL": os.environ.get("BASE_RPC_URL", f"{url}/rpc")}
 
 

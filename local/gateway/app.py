@@ -55,7 +55,9 @@ class Gateway:
     async def _lifespan(self, app: Router) -> AsyncIterator[None]:
         await asyncio.gather(*(recorder.open() for recorder in self._recorders.values()))
         served: list[Pool | WebApp] = [*self._pools.values(), *self._apps.values()]
-        await asyncio.gather(*(each.open() for each in served))
+        asked = {route.function for route in self._api.routes} | {route.authorizer for route in self._api.routes}
+        await asyncio.gather(*(app.open() for app in self._apps.values()))
+        await asyncio.gather(*(pool.open(ahead=name in asked) for name, pool in self._pools.items()))
         sources = [asyncio.create_task(self._watch(source)) for source in self._api.sources]
         try:
             yield
@@ -87,7 +89,8 @@ class Gateway:
     async def _watch(self, source: Source) -> None:
         invoke = self._pools[source.function].invoke
         if isinstance(source, QueueSource):
-            await QueuePoller(source, invoke, self._endpoint).run()
+            recorder = self._recorders.get(source.function)  # Lambda polls with the function's role
+            await QueuePoller(source, invoke, recorder.endpoint if recorder else self._endpoint).run()
         else:
             await run_schedule(source, invoke)
 

@@ -112,9 +112,10 @@ class Pool:
         self._starting = 0
         self._reaper: asyncio.Task[None] | None = None
 
-    async def open(self) -> None:
-        """Start the first environment ahead of the first request."""
-        self._idle.append(await self._start())
+    async def open(self, *, ahead: bool = True) -> None:
+        """Start the first environment ahead of the first request, or with it."""
+        if ahead:
+            self._idle.append(await self._start())
         self._reaper = asyncio.create_task(self._reap())
 
     async def close(self) -> None:

@@ -33,6 +33,11 @@ WRITE_HEADERS: Final = {  # what a header of a PUT needs besides
     "x-amz-acl": "s3:PutObjectAcl",
     "x-amz-tagging": "s3:PutObjectTagging",
 }
+SQS_ACTIONS: Final = {  # a batch needs what its entries need
+    "SendMessageBatch": "SendMessage",
+    "DeleteMessageBatch": "DeleteMessage",
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+}
 OBJECT_QUERY: Final = frozenset({"x-id"})  # the operation's name, which changes nothing
 SIGNATURE: Final = "X-Amz-"  # a signed URL needs what its signer needs to do the same
 
@@ -63,7 +68,7 @@ class Call:
 
 
 def needed(call: Call, named: Naming = str) -> list[Permission]:
-    """The permissions without which AWS would refuse the call; `named` replaces names of tables, buckets, secrets."""
+    """The permissions without which AWS would refuse the call; `named` replaces the names of resources."""
     reader = _READERS.get(call.service)
     return reader(call, named) if reader else [(f"{call.service}:{call.operation}", "*")]
 
@@ -108,8 +113,9 @@ def _secretsmanager(call: Call, named: Naming) -> list[Permission]:
 
 
 def _sqs(call: Call, named: Naming) -> list[Permission]:
-    name = str(json.loads(call.body).get("QueueUrl", "*")).rpartition("/")[2]
-    return [(f"sqs:{call.operation}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")]
+    action, url = SQS_ACTIONS.get(call.operation, call.operation), str(json.loads(call.body).get("QueueUrl", "*"))
+    name = named(url) if named(url) != url else url.rpartition("/")[2]
+    return [(f"sqs:{action}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")]
 
 
 _READERS: Final[Mapping[str, Callable[[Call, Naming], list[Permission]]]] = {

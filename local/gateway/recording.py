@@ -22,7 +22,13 @@ RECORD_AWS_CALLS: Final = "PIECEWORK_RECORD_AWS_CALLS"  # a folder; unset means 
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
 CHUNK_BYTES: Final = 65_536
 BACKLOG: Final = 512
-NAMES: Final = ("TABLE", "BUCKET", "SECRET_ARN", "KEY_ARN")  # how variables end whose value names a resource
+NAMES: Final = (
+    "TABLE",
+    "BUCKET",
+    "SECRET_ARN",
+    "KEY_ARN",
+    "QUEUE_URL",
+)  # how variables end whose value names a resource
 OTHER_NAMES: Final = frozenset({"FACILITATOR_AUTH"})  # and one that the worker's specification gives
 
 Variables = dict[str, str]
@@ -47,8 +53,8 @@ class Recorder:
         self._names = {value: name for name, value in variables.items() if _names_a_resource(name) and value}
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         self._server: asyncio.Server | None = None
-        port = self._listener.getsockname()[1]
-        self.variables = {**variables, ENDPOINT: f"http://127.0.0.1:{port}"}
+        self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.variables = {**variables, ENDPOINT: self.endpoint}
 
     async def open(self) -> None:
         """Start to take connections."""

@@ -20,7 +20,7 @@ from local.aws import client
 from local.gateway.environments import FunctionFailed, Throttled
 from local.gateway.routes import QueueSource, ScheduleSource
 from local.gateway.runtime_api import Invocation
-from local.template import ACCOUNT, REGION
+from local.template import ACCOUNT, LOCAL_QUEUES, REGION
 
 MAX_BATCHES: Final = 10  # of one queue at the same time
 WAIT_SECONDS: Final = 2  # of one long poll; short, so that closing is quick
@@ -41,7 +41,7 @@ class QueuePoller:
         self._threads = ThreadPoolExecutor(MAX_BATCHES + 1, thread_name_prefix="queue")
         self._free = asyncio.Semaphore(MAX_BATCHES)
         self._batches: set[asyncio.Task[None]] = set()
-        self._url = ""
+        self._url = f"{LOCAL_QUEUES}/{source.queue_arn.rpartition(':')[2]}"  # as functions know it
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -55,9 +55,6 @@ class QueuePoller:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _poll(self) -> None:
-        if not self._url:
-            name = self._source.queue_arn.rpartition(":")[2]
-            self._url = (await self._call("get_queue_url", QueueName=name))["QueueUrl"]
         await self._free.acquire()
         try:
             answer = await self._call(

@@ -10,16 +10,16 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HEAVY = (
     *("asyncio", "boto3", "botocore.session", "cryptography", "fastapi", "jsonschema", "jsonschema_rs", "pydantic"),
-    *("requests", "urllib3", "aws_lambda_powertools.utilities.parameters"),
+    *("requests", "urllib3", "aws_lambda_powertools", "aws_lambda_powertools.utilities.parameters"),
 )
 AWS = {"botocore.session", "urllib3"}
 BUDGETS = {
-    "execute": {"pydantic", "jsonschema_rs"} | AWS,
-    "verify": {"pydantic", "jsonschema_rs"},
-    "agent_events": {"pydantic", "jsonschema_rs"},
+    "execute": {"jsonschema_rs"} | AWS,
+    "verify": {"pydantic", "jsonschema_rs", "aws_lambda_powertools"},
+    "agent_events": {"pydantic", "jsonschema_rs", "aws_lambda_powertools"},
     "capabilities": set(),
     "artifacts": AWS,
-    "authorizer": set(),
+    "authorizer": {"aws_lambda_powertools"},
 }
 
 

@@ -80,6 +80,24 @@ def test_webhook_signed_and_retried(hooks):
         assert post.headers["user-agent"] == "hire-worker/1"
 
 
+def test_webhook_signed_and_retried_says_nothing_until_it_is_paid():
+    deliveries, queue = FakeDeliveries(), FakeQueue()
+    with stub_facilitator() as facilitator:
+        stage = a_stage(facilitator, deliveries, queue)
+        contract = a_hooked_contract(stage, "https://seeker.example/hook")
+        facilitator.say("settle", "500", "ok")
+
+        unclear = stage.post(contract, {"brief": "b"}, stage.pay(contract))
+        while_unclear = list(queue.asked)
+        stage.settle_down(600)
+
+    assert unclear.status == 202
+    assert while_unclear == []
+    assert len({wanted.event_id for wanted, _ in queue.asked}) == 1
+    [delivery] = deliveries.kept.values()
+    assert b'"status":"settled"' in delivery.body
+
+
 @pytest.mark.parametrize(
     "addresses",
     [["10.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["169.254.169.254"], ["::ffff:127.0.0.1"], ["fd00:ec2::254"]],

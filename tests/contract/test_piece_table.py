@@ -183,14 +183,14 @@ class TestPieceTable:
 def test_waiters_and_steps_read_what_was_written_last():
     from piecework.aws.pieces_table import PiecesTable
 
-    class Client:
-        asked: list[dict] = []
+    asked: list[dict] = []
 
+    class Client:
         def get_item(self, **request):
-            self.asked.append(request)
+            asked.append(request)
             return {}
 
     table = PiecesTable(Client(), "t")
 
     assert table.read("k") is None and table.find("k") is None
-    assert [request["ConsistentRead"] for request in Client.asked] == [True, True]
+    assert [request["ConsistentRead"] for request in asked] == [True, True]

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -16,10 +15,12 @@ from tests.support.roles import (
     EXCEPTIONS,
     FUNCTION,
     ROLE,
+    WORKER,
     _raw,
     as_deployed,
     grants_of,
     refused,
+    statements_of,
     template_with,
     unused,
 )
@@ -48,7 +49,10 @@ def calls(driven):
 def transformed():
     """template.yaml after the SAM transform, with a canary so that everything SAM may add is there."""
     declared = {name: body.get("Default", "") for name, body in _raw()["Parameters"].items()}
-    given = {"template": _raw(), "parameters": {**declared, **EVERY_PERMISSION, "Canary": "Canary10Percent5Minutes"}}
+    given = {
+        "template": _raw(),
+        "parameters": {**declared, **EVERY_PERMISSION, **WORKER, "Canary": "Canary10Percent5Minutes"},
+    }
     ended = subprocess.run(
         [str(SAM_PYTHON), "-c", TRANSFORM],
         input=json.dumps(given),
@@ -59,14 +63,6 @@ def transformed():
     )
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
-
-
-def statements_of(raw: dict[str, Any], function: str) -> list[dict[str, Any]]:
-    """The statements of a function's role in the template's source; optional ones without their condition."""
-    role = raw["Resources"][function.replace("Function", "Role")]
-    document = role["Properties"]["Policies"][0]["PolicyDocument"]
-    document["Statement"] = [entry["Fn::If"][1] if "Fn::If" in entry else entry for entry in document["Statement"]]
-    return document["Statement"]
 
 
 def test_no_function_makes_a_call_that_would_be_refused(calls):
@@ -124,7 +120,7 @@ def test_a_policy_for_another_name_than_the_function_was_told_is_found(calls):
 
 
 def test_every_exception_is_one_and_has_its_reason(calls):
-    template = template_with()
+    template = template_with(worker=True)
     seen = {as_deployed(call, template).action for call in calls}
 
     assert set(EXCEPTIONS) <= {grant.action for grant in grants_of(template)}
@@ -133,9 +129,9 @@ def test_every_exception_is_one_and_has_its_reason(calls):
 
 
 def test_the_transform_gives_functions_no_other_permission(transformed):
-    after = Template(transformed, ROOT, EVERY_PERMISSION | {"Canary": "Canary10Percent5Minutes"})
+    after = Template(transformed, ROOT, EVERY_PERMISSION | WORKER | {"Canary": "Canary10Percent5Minutes"})
 
-    assert grants_of(after, "AWS::Lambda::Function") == grants_of(template_with())
+    assert grants_of(after, "AWS::Lambda::Function") == grants_of(template_with(worker=True))
 
 
 def test_the_transform_adds_one_role_which_deploys_canaries(transformed):

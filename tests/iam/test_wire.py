@@ -34,10 +34,13 @@ def test_a_query_of_an_index_needs_the_index():
 
 
 def test_a_transaction_needs_what_its_parts_need():
-    parts = [{"Put": {"TableName": "a"}}, {"ConditionCheck": {"TableName": "b"}}]
+    parts = [{kind: {"TableName": "a"}} for kind in ("Put", "Update", "Delete")]
+    parts.append({"ConditionCheck": {"TableName": "b"}})
 
     assert dynamodb("TransactWriteItems", TransactItems=parts) == [
         ("dynamodb:PutItem", f"{TABLE}/a"),
+        ("dynamodb:UpdateItem", f"{TABLE}/a"),
+        ("dynamodb:DeleteItem", f"{TABLE}/a"),
         ("dynamodb:ConditionCheckItem", f"{TABLE}/b"),
     ]
 
@@ -66,6 +69,27 @@ def test_objects_and_buckets(method, target, headers, expected):
     found = needed(a_call("s3", method, target, **headers))
 
     assert found == [(action, f"arn:aws:s3:::{name}") for action, name in expected]
+
+
+@pytest.mark.parametrize(
+    ("operation", "action"),
+    [
+        ("SendMessage", "SendMessage"),
+        ("SendMessageBatch", "SendMessage"),
+        ("ReceiveMessage", "ReceiveMessage"),
+        ("DeleteMessage", "DeleteMessage"),
+        ("DeleteMessageBatch", "DeleteMessage"),
+        ("GetQueueAttributes", "GetQueueAttributes"),
+        ("ChangeMessageVisibility", "ChangeMessageVisibility"),
+    ],
+)
+def test_a_queue_is_named_by_the_end_of_its_url_or_by_what_the_function_was_told(operation, action):
+    url = "http://127.0.0.1:4566/000000000000/jobs"
+    call = a_call("sqs", x_amz_target=f"AmazonSQS.{operation}", body={"QueueUrl": url})
+
+    assert needed(call) == [(f"sqs:{action}", "arn:aws:sqs:us-east-1:000000000000:jobs")]
+    told = needed(call, {url: "${JOBS_QUEUE_URL}"}.__getitem__)
+    assert told == [(f"sqs:{action}", "arn:aws:sqs:us-east-1:000000000000:${JOBS_QUEUE_URL}")]
 
 
 def test_what_is_not_known_has_a_name_that_no_policy_has():

@@ -150,14 +150,14 @@ def test_the_conformance_cases_notice_what_is_wrong(gateway):
     assert "2 failed" in done.stdout
 
 
-def started(tmp_path: Path) -> tuple[subprocess.Popen[bytes], str, Path]:
+def started(tmp_path: Path, **variables: str) -> tuple[subprocess.Popen[bytes], str, Path]:
     base = free_port()
     log = tmp_path / f"{uuid.uuid4().hex}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "local.run"],
             cwd=ROOT,
-            env={"PIECEWORK_PORT_BASE": str(base)},
+            env={"PIECEWORK_PORT_BASE": str(base), **variables},
             stdout=out,
             stderr=out,
         )
@@ -179,12 +179,33 @@ def test_run_starts_everything_and_leaves_nothing(tmp_path, ending):
     pids = descendants(process.pid)
     assert httpx.get(f"{url}/health").json() == {"status": "ok"}
     assert f"curl {url}/health" in log.read_text()
+    assert httpx.get(f"{beside(url, 1)}/manifest").json()["agent_id"] == "agent_work01"
+    assert httpx.get(f"{beside(url, 4)}/supported").status_code == 200
 
     process.send_signal(ending)
 
     assert process.wait(15) == (-signal.SIGKILL if ending == signal.SIGKILL else 0)
     assert len(pids) >= 8
     wait_until(lambda: not any(running(pid) for pid in pids), 10)
+
+
+def beside(url: str, distance: int) -> str:
+    """The address so many ports further: the worker door is one, the stub facilitator four."""
+    host, _, port = url.rpartition(":")
+    return f"{host}:{int(port) + distance}"
+
+
+def test_a_setting_of_the_worker_goes_before_the_local_default(tmp_path):
+    given = {"WORKER_AGENT_ID": "agent_mine", "PUBLIC_BASE_URL": "https://w.example/hire", "DEFAULT_ATTEMPTS": "5"}
+    process, url, _ = started(tmp_path, **given)
+
+    manifest = httpx.get(f"{beside(url, 1)}/manifest").json()
+
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(15) == 0
+    assert manifest["agent_id"] == "agent_mine"
+    assert manifest["endpoint"]["url"] == "https://w.example/hire"
+    assert manifest["limits"]["default_attempts"] == 5
 
 
 def running(pid: int) -> bool:

@@ -26,6 +26,7 @@ EXCEPTIONS = {
     "logs:PutLogEvents": "Lambda itself writes what the function prints, with the function's role",
     "xray:PutTraceSegments": "Lambda itself sends the segments of a traced function, with the function's role",
     "xray:PutTelemetryRecords": "Lambda itself reports how many segments it sent or dropped",
+    "sqs:GetQueueAttributes": "Lambda itself looks at a queue that it polls, with the function's role",
 }
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -83,6 +84,14 @@ def grants_of(template: Template, kind: str = FUNCTION) -> set[Grant]:
     }
 
 
+def statements_of(raw: dict[str, Any], function: str) -> list[dict[str, Any]]:
+    """The statements of a function's role in the template's source; optional ones without their condition."""
+    role = raw["Resources"][function.replace("Function", "Role")]
+    document = role["Properties"]["Policies"][0]["PolicyDocument"]
+    document["Statement"] = [entry["Fn::If"][1] if "Fn::If" in entry else entry for entry in document["Statement"]]
+    return document["Statement"]
+
+
 def _statements(role: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = [entry for policy in role.get("Policies", ()) for entry in policy["PolicyDocument"]["Statement"]]
     understood = {"Sid", "Effect", "Action", "Resource"}
@@ -109,8 +118,13 @@ def _matches(text: str, pattern: str) -> bool:
 def as_deployed(call: Call, template: Template) -> Call:
     """The call with the names that the deployed function would have, as its variables in the template say."""
     known = template.of_type(FUNCTION)[call.function].get("Environment", {}).get("Variables", {})
-    resource = _VARIABLE.sub(lambda found: str(known.get(found[1], found[0])), call.resource)
+    resource = _VARIABLE.sub(lambda found: _named_by(found[1], known), call.resource)
     return Call(call.function, call.action, resource)
+
+
+def _named_by(variable: str, known: Mapping[str, Any]) -> str:
+    value = str(known.get(variable, f"${{{variable}}}"))
+    return value.rpartition("/")[2] if variable.endswith("_QUEUE_URL") else value
 
 
 def refused(calls: Iterable[Call], template: Template) -> list[Call]:

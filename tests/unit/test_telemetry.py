@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 import uuid
 from typing import Any
 
@@ -60,12 +61,28 @@ def test_an_outcome_line_looks_like_the_loggers_own(written, capsys):
     assert line == own
 
 
-def test_outcome_lines_obey_the_log_level(monkeypatch, capsys):
-    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "WARNING")
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", uuid.uuid4().hex)
-    LambdaTelemetry().outcome("execute", {"status": 200}, {})
+@pytest.mark.parametrize("given", [True, False])
+def test_outcome_lines_obey_the_log_level_and_name_the_service(monkeypatch, capsys, given):
+    service = uuid.uuid4().hex
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", service)
+    LambdaTelemetry(os.environ if given else None).outcome("execute", {"status": 200}, {})
+    assert json.loads(capsys.readouterr().out)["service"] == service
 
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", uuid.uuid4().hex)
+    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "WARNING")
+    LambdaTelemetry(os.environ if given else None).outcome("execute", {"status": 200}, {})
     assert capsys.readouterr().out == ""
+
+
+def test_a_lazy_telemetry_logs_and_counts_all_the_same(monkeypatch, capsys):
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", uuid.uuid4().hex)
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Piecework")
+    telemetry = LambdaTelemetry(os.environ)
+    telemetry.outcome("execute", {"status": 200}, {"Replays": 1})
+
+    _, counted = map(json.loads, capsys.readouterr().out.splitlines())
+    assert counted["Replays"] == [1.0]
+    assert counted["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "Piecework"
 
 
 def test_an_outcome_takes_any_field_too(written, capsys):

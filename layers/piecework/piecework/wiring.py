@@ -86,7 +86,7 @@ def capabilities_wiring() -> CapabilitiesWiring:
         "provider_family": settings.provider_family,
         "model_id": settings.model_id,
     }
-    return CapabilitiesWiring(canonical(described), LambdaTelemetry())
+    return CapabilitiesWiring(canonical(described), LambdaTelemetry(os.environ))
 
 
 def execute_wiring() -> ExecuteWiring:
@@ -99,7 +99,7 @@ def execute_wiring() -> ExecuteWiring:
 
     settings = RuntimeSettings.from_env(os.environ)
     table_name, bucket_name = _needed("PIECEWORK_TABLE", "PIECEWORK_BUCKET")
-    clients, telemetry = Clients(os.environ.get("AWS_ENDPOINT_URL")), LambdaTelemetry()
+    clients, telemetry = Clients(os.environ.get("AWS_ENDPOINT_URL")), LambdaTelemetry(os.environ)
     table = PiecesTable(clients.dynamodb, table_name)
     pieces = Pieces(table, OverflowBucket(lambda: clients.s3, bucket_name), ttl_seconds=settings.result_ttl_seconds)
     execute = Execute(
@@ -155,7 +155,7 @@ def artifacts_wiring() -> ArtifactsWiring:
 
     (bucket_name,) = _needed("PIECEWORK_BUCKET")
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
-    return ArtifactsWiring(EvidenceBucket(lambda: clients.s3, bucket_name), LambdaTelemetry())
+    return ArtifactsWiring(EvidenceBucket(lambda: clients.s3, bucket_name), LambdaTelemetry(os.environ))
 
 
 def authorizer_wiring() -> AuthorizerWiring:

@@ -1,13 +1,17 @@
 """Outcome lines (Powertools Logger) and counts (CloudWatch EMF); never bodies, secrets or signed links."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from json import JSONEncoder
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import Metrics, MetricUnit
+if TYPE_CHECKING:
+    from aws_lambda_powertools import Logger
+    from aws_lambda_powertools.metrics import Metrics
 
 ENCODER: Final = JSONEncoder(
     default=str, separators=(",", ":"), ensure_ascii=False
@@ -18,30 +22,51 @@ TAKEN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime
 
 
 class LambdaTelemetry:
-    """One per environment; also the `log` that executors get."""
+    """One per environment; also the `log` that executors get.
 
-    def __init__(self) -> None:
-        self._logger = Logger(
+    Powertools takes 30 ms to import. With the environment's variables given, what first needs it imports it; without
+    them it is imported now, which suits functions that count something in every request.
+    """
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        if env is None:
+            self._service, self._level = self._logger.service, self._logger.log_level
+            self._metrics  # noqa: B018  # imported now
+        else:
+            self._service = env.get("POWERTOOLS_SERVICE_NAME", "service_undefined")
+            named = env.get("POWERTOOLS_LOG_LEVEL", "INFO").upper()
+            self._level = logging.getLevelNamesMapping().get(named, logging.INFO)
+
+    @cached_property
+    def _logger(self) -> Logger:
+        from aws_lambda_powertools import Logger
+
+        return Logger(
             location=None,  # it would always be this module
             json_serializer=ENCODER.encode,
             json_deserializer=str,  # events are names; to try and read each as JSON costs more than to write the line
             utc=True,
             use_rfc3339=True,
         )
-        self._metrics = Metrics()
+
+    @cached_property
+    def _metrics(self) -> Metrics:
+        from aws_lambda_powertools.metrics import Metrics
+
+        return Metrics()
 
     def outcome(self, name: str, facts: Mapping[str, Any], counts: Mapping[str, int]) -> None:
         """Write the request's one line, and its counts when there are any.
 
         The line is what the Logger would write, made here because every request pays for it: 10 µs instead of 60.
         """
-        if self._logger.log_level <= logging.INFO:
+        if self._level <= logging.INFO:
             made = datetime.now(UTC).isoformat(timespec="milliseconds")
-            line = {"level": "INFO", "message": name, "timestamp": made, "service": self._logger.service}
+            line = {"level": "INFO", "message": name, "timestamp": made, "service": self._service}
             fields = _cut({key: value for key, value in facts.items() if value is not None})
             print(ENCODER.encode(line | fields), flush=True)
         for metric, value in counts.items():
-            self._metrics.add_metric(name=metric, unit=MetricUnit.Count, value=value)
+            self._metrics.add_metric(name=metric, unit="Count", value=value)
         if counts:
             self._metrics.flush_metrics()
 

@@ -18,8 +18,7 @@ from piecework.pieces import Answer, Claim, Pieces, Result, piece_key
 from piecework.schemas import Checker, SchemaRejected, compile_schema, minimal_ok
 from piecework.steps import PieceSteps, StepTable
 from piecework.wattswarm.evidence import TOTAL_BYTES, admit, admit_refs
-from piecework.wattswarm.execute_messages import Contract, ExecuteRequest
-from piecework.wattswarm.messages import parse
+from piecework.wattswarm.execute_messages import Contract, ExecuteRequest, read_contract, read_request
 
 OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
 NOT_JSON: Final = f"the output is not JSON of at most {MAX_DEPTH_OUT} levels"
@@ -196,8 +195,8 @@ class Execute:
         return Executed(answer.body, answer.ok, _facts(order, answer, runs), _counts(answer, runs))
 
     def _read(self, body: dict[str, Json], caller: str) -> Order:
-        request = parse(ExecuteRequest, body)
-        contract = parse(Contract, request.task_contract, under="task_contract")
+        request = read_request(body)
+        contract = read_contract(request.task_contract)
         executor = self._bundle.serving(request.task_type)
         if request.profile not in self._bundle.profiles:
             raise Unprocessable("profile: not one of those in /capabilities")
@@ -222,7 +221,7 @@ class Execute:
     def _response(self, order: Order, run: Run, outcome: Outcome, output: Json, public_url: str) -> bytes:
         artifacts = [*run.collected_artifacts, *outcome.deliverables]
         refs = [ref for artifact in artifacts if (ref := self._ref(artifact, public_url)) is not None]
-        refs = admit_refs(refs, order.contract.budget.verify_cost_units)
+        refs = admit_refs(refs, order.contract.verify_cost_units)
         room = TOTAL_BYTES - len(canonical(refs))
         inline = admit([*run.collected_evidence, *outcome.evidence], order.contract.evidence_policy, room)
         return canonical(

@@ -1,0 +1,68 @@
+"""Functions that are made to do, apart from any gateway, what would take a minute or a seeker of its own there."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from local import aws
+from local.gateway.environments import Pool
+from local.gateway.recording import Recorder
+from local.gateway.routes import Function, api_of
+from local.gateway.sources import _invocation
+from local.gateway.variables import of_function
+from piecework.aws.deliveries_table import DeliveriesTable
+from piecework.hire.webhooks import GONE, Delivery, Sender, Try
+from tests.support.aws_calls import folder
+from tests.support.machine import Aws
+
+DRAIN_SECONDS = 0.2  # for connections whose client has gone
+
+
+def sweep(embedded_aws: Aws) -> bytes:
+    """What the schedule does each minute, in a process of the due function."""
+
+    async def act(function: Function, variables: dict[str, str]) -> bytes:
+        pool = Pool(function, variables)
+        await pool.open()
+        try:
+            return await pool.invoke(_invocation({"source": "aws.events"}))
+        finally:
+            await pool.close()
+
+    return asyncio.run(_recorded(embedded_aws, "WorkerDueFunction", act))
+
+
+def stop(embedded_aws: Aws) -> str:
+    """What the webhook function does when a seeker's server answers that it wants no more."""
+
+    def handle(variables: dict[str, str]) -> str:
+        client = aws.client("dynamodb", variables["AWS_ENDPOINT_URL"], embedded_aws.variables)
+        deliveries = DeliveriesTable(client, variables["PIECEWORK_WORK_TABLE"])
+        sender = Sender(deliveries, lambda *_: GONE, lambda *_: None, lambda: 0)
+        try:
+            return sender.handle(Try(GONE_DELIVERY.contract_id, GONE_DELIVERY.event_id))
+        finally:
+            client.close()
+
+    async def act(function: Function, variables: dict[str, str]) -> str:
+        return await asyncio.to_thread(handle, variables)
+
+    table = embedded_aws.template.of_type("AWS::Serverless::Function")["WebhookFunction"]["Environment"]["Variables"]
+    DeliveriesTable(embedded_aws.client("dynamodb"), table["PIECEWORK_WORK_TABLE"]).put(GONE_DELIVERY)
+    return asyncio.run(_recorded(embedded_aws, "WebhookFunction", act))
+
+
+GONE_DELIVERY = Delivery("ctr_gone", "evt_gone", "https://seeker.invalid/hook", b"{}")
+
+
+async def _recorded(embedded_aws: Aws, name: str, act: Callable[[Function, dict[str, str]], Awaitable[Any]]) -> Any:
+    function = api_of(embedded_aws.template, "WorkerApi").functions[name]
+    variables = of_function(function, embedded_aws.variables, sees_tokens=False, public_url="http://127.0.0.1")
+    recorder = Recorder(name, variables, folder() / f"{os.getpid()}-alone.jsonl")
+    await recorder.open()
+    try:
+        return await act(function, recorder.variables)
+    finally:
+        recorder.close()
+        await asyncio.sleep(DRAIN_SECONDS)
