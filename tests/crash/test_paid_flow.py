@@ -317,7 +317,14 @@ def problems_at_the_end(stage: TappedStage, flow: Flow, where: str) -> list[str]
     return [f"{where}: {problem}" for problem in problems]
 
 
-@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
+# What `make test` sweeps; `make test-all` sweeps every flow, which takes minutes.
+SHORT_SWEEP = frozenset({"paid", "queued", "retried", "refused", "not_taken_then_paid", "charged_without_an_answer"})
+SWEPT = [
+    pytest.param(flow, id=flow.name, marks=() if flow.name in SHORT_SWEEP else pytest.mark.slow) for flow in FLOWS
+]
+
+
+@pytest.mark.parametrize("flow", SWEPT)
 def test_no_crash_point_breaks_a_promise(place, stub, flow):
     calls, violations = count_calls(place, stub, flow)
     assert violations == []

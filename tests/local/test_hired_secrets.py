@@ -69,9 +69,7 @@ def test_no_process_writes_and_no_answer_repeats_a_secret(worker, tmp_path):
         payments += used
         answers.append(answer)
     sent = base64.b64encode(b"not JSON, but secret all the same").decode()
-    answers.append(
-        worker.http.post("/execute", json={}, headers={"X-Contract-ID": garbled, "PAYMENT-SIGNATURE": sent})
-    )
+    answers.append(worker.http.post("/execute", json={}, headers={"X-Contract-ID": garbled, "PAYMENT-SIGNATURE": sent}))
     worker.facilitator.say("settle", "ok")
     gate.write_text("4")
     streamed = worker.http.get(answers[1].json()["stream_url"])

@@ -7,7 +7,7 @@ import pytest
 
 from piecework.errors import Unavailable
 from piecework.hire.contracts import ContractConflict
-from piecework.hire.door import error_response, json_body, json_response, serve, single_header
+from piecework.hire.door import CONTRACT_BYTES, error_response, json_body, json_response, serve, single_header
 from piecework.hire.errors import CODES, SHARED_CODES, WorkerError
 from piecework.hire.ids import CONTRACT_ID, TASK_ID, new_request_id, new_task_id
 from piecework.hire.rates import Rate, Rates
@@ -121,6 +121,16 @@ def test_an_outcome_line_never_holds_a_message():
 )
 def test_bodies_are_bounded(event, status):
     assert answered(event, lambda request: json_response(200, json_body(request)))["statusCode"] == status
+
+
+@pytest.mark.parametrize(("length", "status"), [(CONTRACT_BYTES, 200), (CONTRACT_BYTES + 1, 413)])
+def test_a_contracts_body_is_bounded(length, status):
+    event = an_event(body=" " * (length - 2) + "{}")
+
+    assert (
+        answered(event, lambda request: json_response(200, json_body(request, CONTRACT_BYTES)))["statusCode"] == status
+    )
+    assert CONTRACT_BYTES == 131_072
 
 
 def test_a_header_sent_twice_is_refused():
