@@ -9,7 +9,7 @@ URL ?= http://127.0.0.1:8787
 TOKEN ?=
 DEPLOY_ARGS ?=
 PYTEST_ARGS ?=
-WORKERS ?= 2
+WORKERS ?= 3
 
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
@@ -38,12 +38,12 @@ demo-hire: .venv/$(STAMP) .venv-seekers/$(STAMP) ## Hire the worker of a running
 	$(PY) -m local.demo_hire
 
 .PHONY: test
-test: $(ENVS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) ## Run the tests (build/junit.xml)
+test: $(ENVS) $(SEEKERS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) ## Run the tests (build/junit.xml)
 	@mkdir -p build
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --junitxml=build/junit.xml $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all: $(ENVS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) ## Run every test, the slow ones too
+test-all: $(ENVS) $(SEEKERS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) ## Run every test, the slow ones too
 	@mkdir -p build
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "slow or not slow" --junitxml=build/junit.xml $(PYTEST_ARGS)
 

@@ -17,6 +17,8 @@ from tests.support.machine import wait_until
 from tests.support.roles import EXCEPTIONS, FUNCTION, grants_of, refused, statements_of, template_with, unused
 from tests.support.worker_machine import Hired, running_worker
 
+pytestmark = pytest.mark.slow  # waits for the minute's sweep of the due times
+
 OWN = Path(__file__).parent / "hired"
 OURS = set(template_with(worker=True).of_type(FUNCTION)) - set(template_with().of_type(FUNCTION))
 WEBHOOK = "WebhookFunction"

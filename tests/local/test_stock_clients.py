@@ -8,6 +8,8 @@ from tests.support.payments import CONTRACT, SEEKER, STRANGER_KEY
 from tests.support.seekers import CLIENTS, pay
 from tests.support.till import selling
 
+pytestmark = pytest.mark.slow  # `make test` runs every stock client in test_stock_clients_pay
+
 HEADERS = {"X-Contract-ID": "ctr_demo01"}
 BODY = {"brief": "score it"}
 BY_VERSION_2 = [client for client in CLIENTS if client != "v1"]
