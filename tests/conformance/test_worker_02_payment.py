@@ -137,6 +137,7 @@ def evm():
         yield running
 
 
+@pytest.mark.slow  # a chain of its own takes half a minute
 class TestRealEvm:
     """Case 69: the stock facilitator's own logic, and money that really moves, once."""
 

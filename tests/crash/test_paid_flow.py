@@ -318,7 +318,7 @@ def problems_at_the_end(stage: TappedStage, flow: Flow, where: str) -> list[str]
 
 
 # What `make test` sweeps; `make test-all` sweeps every flow, which takes minutes.
-SHORT_SWEEP = frozenset({"paid", "queued", "retried", "refused", "not_taken_then_paid", "charged_without_an_answer"})
+SHORT_SWEEP = frozenset({"paid", "queued", "retried", "refused"})
 SWEPT = [pytest.param(flow, id=flow.name, marks=() if flow.name in SHORT_SWEEP else pytest.mark.slow) for flow in FLOWS]
 
 

@@ -67,6 +67,7 @@ def test_a_file_is_fetched_by_its_link(worker):
     assert files
 
 
+@pytest.mark.slow  # waits for a lease to lapse and for the sweep
 def test_a_task_whose_runner_is_killed_is_finished_by_another(worker, gate):
     gate.write_text("1")
     hired = worker.hire("steady", {"gate": str(gate)})

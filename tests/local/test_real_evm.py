@@ -16,7 +16,7 @@ from tests.support.payments import SEEKER, SEPOLIA, STRANGER_KEY, WORKER, Priced
 from tests.support.seekers import CLIENTS, pay
 from tests.support.till import selling
 
-pytestmark = pytest.mark.slow  # `make test` settles on the real EVM in test_real_evm_settle
+pytestmark = pytest.mark.slow  # a chain of its own takes half a minute
 
 PRICE = 5_000_000
 SEPARATOR = "0x71f17a3b2ff373b803d70a5a07c046c1a2bc8e89c09ef722fcb047abe94c9818"
