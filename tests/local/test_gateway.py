@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import httpx
 import pytest
@@ -205,14 +206,19 @@ def test_concurrent_requests_get_environments_of_their_own(edge):
 
 
 def test_a_function_without_a_free_environment_is_refused(edge):
-    with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(httpx.post, f"{edge.url}/narrow", json={"sleep": 1}, timeout=30)
-        time.sleep(0.4)
-        second = edge.http.post("/narrow")
+    """Two requests at once for the one environment that the function may have: whichever comes second is refused."""
+    together = Barrier(2)
 
-    assert first.result().status_code == 200
-    assert second.status_code == 500
-    assert second.json()["error"] == "failed"
+    def post(_: int) -> httpx.Response:
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            together.wait()
+            return client.post(f"{edge.url}/narrow", json={"sleep": 3})
+
+    with ThreadPoolExecutor(2) as threads:
+        taken, refused = sorted(threads.map(post, range(2)), key=lambda answer: answer.status_code)
+
+    assert (taken.status_code, refused.status_code) == (200, 500)
+    assert refused.json()["error"] == "failed"
 
 
 def test_a_killed_environment_is_one_failed_request(fresh_edge):
