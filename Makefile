@@ -38,12 +38,12 @@ demo-hire: .venv/$(STAMP) .venv-seekers/$(STAMP) ## Hire the worker of a running
 	$(PY) -m local.demo_hire
 
 .PHONY: test
-test: $(ENVS) $(SEEKERS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) ## Run the tests (build/junit.xml)
+test: environments ## Run the tests (build/junit.xml)
 	@mkdir -p build
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --junitxml=build/junit.xml $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all: $(ENVS) $(SEEKERS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) ## Run every test, the slow ones too
+test-all: environments ## Run every test, the slow ones too
 	@mkdir -p build
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "slow or not slow" --junitxml=build/junit.xml $(PYTEST_ARGS)
 
@@ -100,6 +100,11 @@ clean: ## Remove environments and everything built
 	rm -rf .venv .venv-* .aws-sam build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find cli functions layers local tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# All that the tests need, set up side by side.
+.PHONY: environments
+environments:
+	@$(MAKE) --no-print-directory --silent -j4 $(ENVS) $(SEEKERS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP)
+
 # uv has an environment of its own, so that syncing another one can never remove it.
 .venv-uv/$(STAMP): requirements/uv.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; name one: make PYTHON=python3.12 …") if sys.version_info < (3, 11) else None'
@@ -108,13 +113,13 @@ clean: ## Remove environments and everything built
 	@touch $@
 
 .venv/$(STAMP): requirements/dev.txt pyproject.toml .venv-uv/$(STAMP)
-	test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	test -x .venv/bin/python || $(PIECEWORK_UV) venv --quiet --clear --python $(PYTHON) .venv
 	$(PIECEWORK_UV) pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt
 	$(PIECEWORK_UV) pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv-%/$(STAMP): requirements/%.txt .venv-uv/$(STAMP)
-	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	test -x .venv-$*/bin/python || $(PIECEWORK_UV) venv --quiet --clear --python $(PYTHON) .venv-$*
 	$(PIECEWORK_UV) pip sync --quiet --python .venv-$*/bin/python --require-hashes requirements/$*.txt
 	@touch $@
 
