@@ -14,7 +14,7 @@ import pytest
 from local.conformance.target import a_task
 from local.gateway.variables import ROOT
 from local.matching import differences
-from tests.support.machine import children, free_port, wait_until
+from tests.support.machine import children, free_base, wait_until
 
 EXECUTE = "execute.app.handler"
 
@@ -151,7 +151,7 @@ def test_the_conformance_cases_notice_what_is_wrong(gateway):
 
 
 def started(tmp_path: Path, **variables: str) -> tuple[subprocess.Popen[bytes], str, Path]:
-    base = free_port()
+    base = free_base()
     log = tmp_path / f"{uuid.uuid4().hex}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(

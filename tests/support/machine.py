@@ -11,6 +11,7 @@ def test_after_a_crash(gateway):
 
 import contextlib
 import os
+import random
 import re
 import signal
 import socket
@@ -133,6 +134,20 @@ def free_port() -> int:
     """A loopback port nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def free_base() -> int:
+    """The first of ten ports in a row that nobody listens on, below those that the system hands out by itself."""
+    for _ in range(100):
+        base = random.randrange(20_000, 32_000, 10)
+        try:
+            with contextlib.ExitStack() as held:
+                for port in range(base, base + 10):
+                    held.enter_context(socket.create_server(("127.0.0.1", port)))
+        except OSError:
+            continue
+        return base
+    raise AssertionError("no ten free ports in a row")
 
 
 @dataclass
