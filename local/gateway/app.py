@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from local.gateway import edge
 from local.gateway.authorizing import authorize
 from local.gateway.environments import FunctionFailed, Pool, Throttled
-from local.gateway.events import Call, MalformedResponse, http_response, proxy_event
+from local.gateway.events import Call, MalformedResponse, http_response, proxy_event, request_context
 from local.gateway.recording import RECORD_AWS_CALLS, recorders
 from local.gateway.routes import Api, QueueSource, Route, Source, match
 from local.gateway.runtime_api import Invocation
@@ -102,7 +102,8 @@ class Gateway:
         if route.authorizer:
             authorizer = await authorize(self._api, route, call, parameters, self._pools[route.authorizer])
         if route.function in self._apps:
-            return await self._apps[route.function].forward(call)
+            context = request_context(self._api, route, call, authorizer)
+            return await self._apps[route.function].forward(call, context)
         event = proxy_event(self._api, route, call, parameters, authorizer)
         payload = await self._invoke(route, call, json.dumps(event, ensure_ascii=False).encode())
         try:

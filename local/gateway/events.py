@@ -45,10 +45,9 @@ def proxy_event(
     """The event of a Lambda proxy integration."""
     binary = bool(call.body) and _is_binary(call.header("content-type") or "application/json", api.binary_types)
     text = base64.b64encode(call.body).decode() if binary else call.body.decode("utf-8", "replace")
-    context = _context(api, route, call)
     return {
         **_common(call, route, parameters),
-        "requestContext": {**context, "authorizer": dict(authorizer)} if authorizer is not None else context,
+        "requestContext": request_context(api, route, call, authorizer),
         "body": text or None,
         "isBase64Encoded": binary,
     }
@@ -60,8 +59,14 @@ def authorizer_event(api: Api, route: Route, call: Call, parameters: Mapping[str
         "type": "REQUEST",
         "methodArn": method_arn(api, call),
         **_common(call, route, parameters),
-        "requestContext": _context(api, route, call),
+        "requestContext": request_context(api, route, call, None),
     }
+
+
+def request_context(api: Api, route: Route, call: Call, authorizer: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the edge itself says about a request; web applications get it as a header."""
+    context = _context(api, route, call)
+    return {**context, "authorizer": dict(authorizer)} if authorizer is not None else context
 
 
 def method_arn(api: Api, call: Call) -> str:

@@ -1,6 +1,7 @@
 """Functions that are web applications under the Lambda Web Adapter: one process, its answers passed on as they come."""
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -23,6 +24,7 @@ READY_SECONDS: Final = 30
 READY_POLL_SECONDS: Final = 0.05
 STREAM_SECONDS: Final = 900.0  # the longest that an answer may take, and so be silent
 HOP_BY_HOP: Final = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"})
+CONTEXT: Final = "x-amzn-request-context"  # the adapter's own header; what a client sends under this name is dropped
 OWN: Final = HOP_BY_HOP | {"content-length", "date", "server"}
 
 
@@ -51,16 +53,19 @@ class WebApp:
             self._process.kill()
             await self._process.wait()
 
-    async def forward(self, call: Call) -> Response:
-        """Pass a request on; the answer's body is passed back piece by piece.
+    async def forward(self, call: Call, context: Mapping[str, Any]) -> Response:
+        """Pass a request on, with what the edge says of it; the answer's body is passed back piece by piece.
 
         Raises:
             edge.Stopped: the application does not answer.
         """
         await self.open()
         query = f"?{call.query}" if call.query else ""
-        headers = [(name, value) for name, value in call.headers if name.lower() not in HOP_BY_HOP]
-        request = self._http.build_request(call.method, f"{self._url}{call.path}{query}", headers=headers)
+        dropped = HOP_BY_HOP | {CONTEXT}
+        sent = [*(pair for pair in call.headers if pair[0].lower() not in dropped), (CONTEXT, json.dumps(context))]
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent]
+        url = f"{self._url}{call.path}{query}"
+        request = self._http.build_request(call.method, url, headers=headers, content=call.body or None)
         try:
             await self._until_ready()
             answer = await self._http.send(request, stream=True)

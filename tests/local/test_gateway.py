@@ -370,3 +370,29 @@ def test_an_answer_does_not_wait_for_a_delayed_acknowledgement(edge):
     fastest = min(edge.http.get("/only").elapsed.total_seconds() for _ in range(20))
 
     assert fastest < 0.03
+
+
+def test_a_web_application_gets_the_body_as_it_was_sent(edge):
+    raw = bytes(range(256)) * 300
+
+    sent = edge.http.post("/web", content=raw, headers={**CALLER, "content-type": "application/octet-stream"})
+    piecewise = edge.http.post("/web", content=iter([b"one ", b"two"]), headers=CALLER)
+    without = edge.http.delete("/web")
+
+    assert sent.json()["body"].encode("latin-1") == raw
+    assert piecewise.json()["body"] == "one two"
+    assert (without.json()["method"], without.json()["body"]) == ("DELETE", "")
+
+
+def test_a_web_application_is_told_what_the_edge_knows_and_no_client_can_say_it_instead(edge):
+    forged = (b"X-Amzn-Request-Context", b'{"identity":{"sourceIp":"192.0.2.1"}}')
+    headers = [(b"authorization", b"alice"), forged, (b"x-text", "\xe9".encode("latin-1"))]
+
+    told = edge.http.post("/web", content=b"x", headers=headers).json()
+
+    assert told["context"]["identity"]["sourceIp"] == "127.0.0.1"
+    assert told["context"]["resourcePath"] == "/web"
+    assert told["context"]["authorizer"]["caller"] == "alice"
+    assert [name for name, _ in told["headers"]].count("x-amzn-request-context") == 1
+    assert ["x-text", "\xe9"] in told["headers"]
+    assert edge.http.post("/web", content=b"x").status_code == 401

@@ -6,11 +6,11 @@ caller from occupying an environment, and the stage's throttling bounds all of t
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from piecework.hire.errors import WorkerError
 from piecework.hire.ids import CONTRACT_ID
@@ -47,8 +47,14 @@ class Rates:
         Raises:
             WorkerError: RATE_LIMITED with Retry-After; its contract or address asked too often.
         """
-        address = str((request.context.get("identity") or {}).get("sourceIp") or "")
-        contract = request.header("x-contract-id")
+        self.count(source_of(request.context), request.header("x-contract-id"))
+
+    def count(self, address: str, contract: str) -> None:
+        """Count what an address asks about a contract; either may be unknown, and so empty.
+
+        Raises:
+            WorkerError: as `check`.
+        """
         waits = [self._take(f"address {address}", self.per_address)] if address else []
         if CONTRACT_ID.fullmatch(contract):
             waits.append(self._take(f"contract {contract}", self.per_contract))
@@ -67,3 +73,8 @@ class Rates:
             if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         return 0.0 if allowed else (1 - left) / rate.per_second
+
+
+def source_of(context: Mapping[str, Any]) -> str:
+    """The address that a request came from, as the edge says."""
+    return str((context.get("identity") or {}).get("sourceIp") or "")

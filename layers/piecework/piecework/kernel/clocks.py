@@ -1,0 +1,22 @@
+"""Ids and times of the kernel door: UUIDv7 and RFC 3339 (specification sections 1 and 2.1)."""
+
+import secrets
+import uuid
+from datetime import UTC, datetime
+from typing import Final
+
+ZERO_TIME: Final = "0001-01-01T00:00:00Z"
+
+
+def new_id(now_ms: int) -> str:
+    """A UUIDv7: 48 bits of time, 74 random ones."""
+    value = (now_ms & (1 << 48) - 1) << 80 | 0x7 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
+    return str(uuid.UUID(int=value))
+
+
+def rfc3339(at_ms: int | None) -> str:
+    """A time in UTC with `Z`; None is the zero time."""
+    if at_ms is None:
+        return ZERO_TIME
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ms % 1000:03d}Z"
