@@ -24,6 +24,7 @@ COMPILE := $(PIECEWORK_UV) pip compile --quiet --universal --python-version 3.11
 STAMP := .synced
 ENVS := .venv/$(STAMP) .venv-ministack/$(STAMP)
 SEEKERS := .venv-seekers/$(STAMP) .venv-x402v1/$(STAMP) build/node/$(STAMP)
+SDKS := .venv-rebuno/$(STAMP) .venv-rebuno02/$(STAMP)
 
 .PHONY: help
 help: ## Show this list
@@ -90,6 +91,8 @@ lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/hire/requirements.txt requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) $(LOCK_ARGS) -c requirements/dev.txt requirements/seekers.in -o requirements/seekers.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/x402v1.in -o requirements/x402v1.txt
+	$(COMPILE) $(LOCK_ARGS) requirements/rebuno.in -o requirements/rebuno.txt
+	$(COMPILE) $(LOCK_ARGS) requirements/rebuno02.in -o requirements/rebuno02.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/sam.in -o requirements/sam.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/ministack.in -o requirements/ministack.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/fuzz.in -o requirements/fuzz.txt
@@ -103,7 +106,7 @@ clean: ## Remove environments and everything built
 # All that the tests need, set up side by side.
 .PHONY: environments
 environments:
-	@$(MAKE) --no-print-directory --silent -j4 $(ENVS) $(SEEKERS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP)
+	@$(MAKE) --no-print-directory --silent -j4 $(ENVS) $(SEEKERS) $(SDKS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP)
 
 # uv has an environment of its own, so that syncing another one can never remove it.
 .venv-uv/$(STAMP): requirements/uv.txt

@@ -5,8 +5,9 @@ A fixture is an event, `events/<function>/<name>.json`, with `<name>.expected.js
     {"environment": {"PIECEWORK_POLICY_HASH_MODE": "lenient"}, "statusCode": 200, "headers": {…}, "body": {…}}
 
 `headers` names those that must be there; `body` is the decoded JSON body, or text. A function that answers no HTTP
-(the authorizer) has `result` instead, or `error` with the text of what it raises. Members that change from run to run
-are written as local/matching.py says.
+(an authorizer, or one behind a queue) has `result` instead, or `error` with the text of what it raises. Members that
+change from run to run are written as local/matching.py says. Fixtures of one folder run in the order of their names, so
+that a later one may ask for what an earlier one has made.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import socket
 import sys
 import uuid
@@ -28,13 +30,18 @@ from local.gateway.environments import FunctionFailed, Pool
 from local.gateway.routes import Function, api_of
 from local.gateway.runtime_api import Invocation
 from local.gateway.variables import ROOT, of_function, parameters
+from local.gateway.web_app import WRAPPER
 from local.matching import differences
+from local.replay_web import WebPool
+from local.replay_worker import worker
+from local.run import DEPLOYED
 from local.template import REGION, Template
 
 LOG: Final = ROOT / "build" / "replay.log"
 EXPECTED: Final = ".expected.json"
 TRACE_ID: Final = "Root=1-65f00000-0123456789abcdef01234567"
 PUBLIC_URL: Final = "http://127.0.0.1:8787"
+FOLDER: Final = re.compile("[./]")  # ends the folder in a handler, or in the path of a script
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +71,16 @@ def main() -> int:
     """Replay all; returns 1 when an answer differs or there is nothing to replay."""
     parser = argparse.ArgumentParser(prog="local.replay", description="Replay events/ and compare the answers.")
     parser.add_argument("--events", type=Path, default=ROOT / "events")
-    wanted = list(fixtures(parser.parse_args().events))
-    template = Template.load(ROOT / "template.yaml", parameters(os.environ))
-    with _endpoint() as endpoint:
+    events = parser.parse_args().events
+    wanted = list(fixtures(events))
+    template = Template.load(ROOT / "template.yaml", parameters({**DEPLOYED, **os.environ}))
+    LOG.parent.mkdir(exist_ok=True)
+    with _endpoint() as endpoint, LOG.open("wb") as log:
         aws.provision(template, endpoint)
-        caller = {**aws.CREDENTIALS, "AWS_REGION": REGION, **os.environ, "AWS_ENDPOINT_URL": endpoint}
-        LOG.parent.mkdir(exist_ok=True)
-        with LOG.open("wb") as log:
-            failed = asyncio.run(_replay_all(wanted, _functions(template), caller, log))
+        own = {name: value for name, value in os.environ.items() if not name.startswith("PIECEWORK_")}
+        caller = {**aws.CREDENTIALS, "AWS_REGION": REGION, **own, "AWS_ENDPOINT_URL": endpoint}
+        with worker(template, events, endpoint) as variables:
+            failed = asyncio.run(_replay_all(wanted, _functions(template), {**caller, **variables}, log))
     print(
         f"{len(wanted) - failed} of {len(wanted)} fixtures answered as expected; {LOG.relative_to(ROOT)} has the logs"
     )
@@ -91,7 +100,7 @@ def _endpoint() -> Iterator[str]:
 
 def _functions(template: Template) -> dict[str, Function]:
     apis = (api_of(template, name) for name in template.of_type("AWS::Serverless::Api"))
-    return {made.handler.partition(".")[0]: made for api in apis for made in api.functions.values()}
+    return {FOLDER.split(made.handler)[0]: made for api in apis for made in api.functions.values()}
 
 
 async def _replay_all(
@@ -100,11 +109,9 @@ async def _replay_all(
     failed = 0
     for folder, environment in sorted({(fixture.folder, fixture.environment) for fixture in wanted}):
         group = [fixture for fixture in wanted if (fixture.folder, fixture.environment) == (folder, environment)]
-        own = {name: value for name, value in caller.items() if not name.startswith("PIECEWORK_")}
-        variables = of_function(
-            functions[folder], {**own, **dict(environment)}, sees_tokens=True, public_url=PUBLIC_URL
-        )
-        pool = Pool(functions[folder], variables, log)
+        function, given = functions[folder], {**caller, **dict(environment)}
+        variables = of_function(function, given, sees_tokens=True, public_url=PUBLIC_URL)
+        pool = (WebPool if WRAPPER in function.environment else Pool)(function, variables, log)
         try:
             await pool.open()
             for fixture in group:
@@ -114,7 +121,7 @@ async def _replay_all(
     return failed
 
 
-async def _replay(fixture: Fixture, pool: Pool) -> Any:
+async def _replay(fixture: Fixture, pool: Pool | WebPool) -> Any:
     expected = {key: value for key, value in fixture.expected.items() if key != "environment"}
     try:
         answer = json.loads(await pool.invoke(Invocation(str(uuid.uuid4()), TRACE_ID, fixture.event)))

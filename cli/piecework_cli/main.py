@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from piecework.errors import PieceworkError
-from piecework_cli import contracts, keys, ledger, payments, tasks
+from piecework_cli import contracts, keys, ledger, payments, policy, tasks
 from piecework_cli.target import add_target_options
 
 Commands = argparse._SubParsersAction
@@ -16,6 +16,7 @@ GROUPS: Final[tuple[Callable[["Commands[argparse.ArgumentParser]"], None], ...]]
     payments.add,
     ledger.add,
     keys.add,
+    policy.add,
 )
 
 

@@ -10,8 +10,10 @@ from starlette.concurrency import run_in_threadpool
 from piecework.errors import PieceworkError
 from piecework.hire.door import error_response
 from piecework.hire.ids import new_request_id, task_id
+from piecework.hire.rates import source_of
 from piecework.hire.streams import HEARTBEAT, Batch, frames, reader_of
 from piecework.hire_edges_wiring import streams_wiring
+from piecework.jsons import loads
 
 HOLD_SECONDS = 20.0  # a piecewise answer waits so long for something new; the edge gives up at 29 s
 OPEN_SECONDS = 810.0  # a stream ends itself before Lambda's 15 minutes, and is resumed
@@ -93,10 +95,18 @@ async def _open(reading: Reading, batch: Batch) -> AsyncIterator[bytes]:
 
 
 def _asked(request: Request, task: str) -> tuple[str, str, str]:
-    """Contract, task and last event that a request names; ids are checked before anything is looked up."""
+    """Contract, task and last event that a request names; checked and counted before anything is looked up."""
+    wiring.rates.count(_source(request), "")
     named = task_id(task)
     contract_ids = request.headers.getlist("x-contract-id")
     token = request.query_params.get("st", "")
     contract = reader_of(contract_ids, token, named, wiring.tokens(), wiring.clock())
+    wiring.rates.count("", contract)
     last_id = request.headers.get("last-event-id") or request.query_params.get("after", "0")
     return contract, named, last_id
+
+
+def _source(request: Request) -> str:
+    """The address that asks, as the edge tells the adapter; empty without an edge."""
+    context = loads(request.headers.get("x-amzn-request-context", "{}"))
+    return source_of(context) if isinstance(context, dict) else ""

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from piecework.errors import Unprocessable
+from piecework.errors import Unavailable, Unprocessable
 from piecework.executors import Outcome, Refused, Retryable
+from piecework.hire.facilitator import HttpFacilitator, unavailable
 from piecework.hire.states import State
 from tests.support.crash import Crashed
 from tests.support.hire_stage import BASE, BODY, Stage, score, stub_facilitator
@@ -294,13 +295,48 @@ def test_verify_5xx(stage, stub):
     assert stage.post(contract, BODY, stage.pay(contract)).status == 200
 
 
-def test_verify_timeout(stage, stub):
-    contract = stage.contract()
+def test_verify_timeout(stub):
+    hasty = Stage(stub, ports={"facilitator": HttpFacilitator(stub.url, verify_seconds=0.3)})
+    patient = Stage(stub, clock=hasty.clock, ports={"contracts": hasty.contracts, "executions": hasty.executions})
+    contract = hasty.contract()
     stub.say("verify", "hang", "ok")
 
-    assert stage.post(contract, BODY, stage.pay(contract)).status == 503
-    assert stage.executions.read(contract.contract_id) is None
-    assert stage.post(contract, BODY, stage.pay(contract)).status == 200
+    answer = hasty.post(contract, BODY, hasty.pay(contract))
+
+    assert answer.status == 503 and answer.headers["Retry-After"] == "5"
+    assert hasty.executions.read(contract.contract_id) is None
+    assert patient.post(contract, BODY, patient.pay(contract)).status == 200
+
+
+class Outrun:
+    """A port one of whose calls fails, just after another process has served the same request."""
+
+    def __init__(self, port, call, serve):
+        self._port, self._call, self._serve = port, call, serve
+
+    def __getattr__(self, name):
+        return self._fail if name == self._call else getattr(self._port, name)
+
+    def _fail(self, *_):
+        self._serve()
+        raise Unavailable("throttled") if self._call == "claim" else unavailable()
+
+
+@pytest.mark.parametrize(("port", "call"), [("facilitator", "verify"), ("executions", "claim")])
+def test_a_duplicate_that_is_out_of_luck_sees_what_its_twin_has_paid(stage, port, call):
+    contract = stage.contract()
+    served = []
+
+    def serve():
+        served.append(stage.post(contract, BODY, stage.pay(contract)))
+
+    shared = {name: getattr(stage.ports, name) for name in ("contracts", "executions", "files", "texts")}
+    twin = Stage(stage.stub, clock=stage.clock, ports=shared | {port: Outrun(getattr(stage.ports, port), call, serve)})
+
+    answer = twin.post(contract, BODY, twin.pay(contract))
+
+    assert answer.status == 200 and answer.body["task_id"] == served[0].body["task_id"]
+    assert stage.charges() == 1 and len(stage.runs) == 1 and twin.runs == []
 
 
 def test_verify_400_with_json(stage, stub):

@@ -158,7 +158,7 @@ class Stage:
         defaults: dict[str, Any] = {
             "texts": FakeOverflow(),
             "steps": FakePieceTable(self.clock),
-            "facilitator": HttpFacilitator(facilitator.url, verify_seconds=0.5),
+            "facilitator": HttpFacilitator(facilitator.url),
             "chain_of": lambda network: chain,
             "enqueue": lambda execution: self.queue.append(execution.contract_id),
             "nudge": lambda due, delay_ms: self.nudges.append((due, delay_ms)),

@@ -95,16 +95,16 @@ def pay(
 
 def _command(client: str) -> list[str]:
     if client == "fetch":
-        return [node(), str(STOCK / "fetch.cjs")]
+        return [node("@x402/fetch"), str(STOCK / "fetch.cjs")]
     return V1 if client == "v1" else V2
 
 
 @cache
-def node() -> str:
-    """Node with the TypeScript client's packages installed; skips the test where Node itself is missing."""
+def node(package: str) -> str:
+    """Node with a stock client's package installed; skips the test where Node itself is missing."""
     found, npm = shutil.which("node"), shutil.which("npm")
     if not found or not npm:
-        pytest.skip("Node.js is not installed, so the TypeScript client cannot run")
-    if not (NODE_HOME / "node_modules" / "@x402" / "fetch").is_dir():
-        raise AssertionError("the TypeScript client is not installed: run `make build/node/.synced`")
+        pytest.skip(f"Node.js is not installed, so {package} cannot run")
+    if not (NODE_HOME / "node_modules" / package).is_dir():
+        raise AssertionError(f"{package} is not installed: run `make build/node/.synced`")
     return found

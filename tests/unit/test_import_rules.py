@@ -14,7 +14,10 @@ EXECUTORS = ROOT / "layers/executors"
 
 AWS = {"boto3", "botocore", "aws_lambda_powertools"}
 DOMAIN_MAY_USE = {"pydantic", "pydantic_core", "jsonschema_rs"}
-DOOR_MAY_USE = {"hire": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"}}
+DOOR_MAY_USE = {
+    "hire": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"},
+    "kernel": {"yaml"},
+}
 ADAPTERS = {"piecework.aws": AWS, "piecework.models.openai": {"urllib3"}}  # and what each of them is there to wrap
 DOORS = {"wattswarm", "hire", "kernel"}
 COMPOSITION_ROOTS = {"piecework.wiring", "piecework.hire_wiring", "piecework.hire_edges_wiring"}

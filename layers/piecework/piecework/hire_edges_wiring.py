@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.errors import SettingsError
+from piecework.hire.rates import Rates
 from piecework.hire.settings import WorkerSettings
 from piecework.hire.streams import Recording, StreamTokens
 from piecework.hire.webhooks import Announcer, Try
@@ -37,6 +38,7 @@ class StreamsWiring:
     streams: Streams
     tokens: Callable[[], StreamTokens]
     stays_open: bool
+    rates: Rates
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
 
@@ -80,7 +82,8 @@ def streams_wiring() -> StreamsWiring:
         OverflowBucket(lambda: clients.s3, bucket),
     )
     streams = Streams(StreamTable(clients.dynamodb, work), tasks, now_in_ms)
-    return StreamsWiring(streams, stream_tokens, settings.sse_mode == "streaming", now_in_ms, LambdaTelemetry())
+    stays_open = settings.sse_mode == "streaming"
+    return StreamsWiring(streams, stream_tokens, stays_open, Rates(), now_in_ms, LambdaTelemetry())
 
 
 def manifest_body() -> dict[str, Json]:

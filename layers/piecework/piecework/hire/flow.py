@@ -39,7 +39,7 @@ from piecework.hire.states import Carries, Reply, State, reply_to, situation_of
 from piecework.hire.terms import PaymentTerms
 from piecework.hire.views import Views
 
-RACES: Final = 6  # times that the record may move under one request
+RACES: Final = 16  # times that the record may move under one request; ten attempts and five payments are the most
 MOST_GENERATIONS: Final = 3
 
 
@@ -107,9 +107,13 @@ class Hire:
             if standing is None or reply in BEGINNINGS:
                 return self._begin(ask, contract, standing, reply)
             return ANSWERS[reply](self, ask, contract, standing)
-        except PaymentInvalid as error:
-            if self._has_moved(standing, contract):  # refused because a twin of this request was faster and has paid
+        except Moved:
+            raise
+        except PieceworkError as error:
+            if error.retryable and self._has_moved(standing, contract):  # a twin of this request was faster and has paid
                 raise Moved from None
+            if not isinstance(error, PaymentInvalid):
+                raise
             bound = standing if standing is not None and not standing.is_ended else None
             return self.views.refused(error, contract, bound)
 

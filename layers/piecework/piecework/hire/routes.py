@@ -39,7 +39,11 @@ class HireRoutes:
         raw = raw_json(request, self.body_bytes)
         body = loads(raw)
         ask = Ask(request, contract, body, body_digest(body, raw), began_ms)
-        return _response(self.hire.execute(ask), contract)
+        try:
+            return _response(self.hire.execute(ask), contract)
+        except WorkerError as error:
+            error.contract_id = error.contract_id or contract  # every body says what it is about
+            raise
 
     def task(self, request: Request) -> Response:
         """GET /tasks/{task_id}: always 200 for a task that is there; never asks for payment."""

@@ -49,6 +49,7 @@ class Answered:
     fingerprint: str  # of type, tool id and arguments
     answer: dict[str, Json]
     step_id: str = ""
+    session_id: str = ""  # it was given to; a `wait` is answered anew under another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,5 +119,5 @@ class Change:
     queue: tuple[QueuedJob, ...] = ()  # put
     unqueue: tuple[QueuedJob, ...] = ()  # removed
     free: tuple[tuple[Connection, str], ...] = ()  # connections to free, each if it holds that job
-    counts: Mapping[str, int] = field(default_factory=dict)  # metric rows to add to, see metrics.py
+    counts: Mapping[str, float] = field(default_factory=dict)  # metric rows to add to, see metrics.py
     durations: tuple[tuple[str, float], ...] = ()  # tool id and seconds of steps that succeeded

@@ -20,3 +20,9 @@ def rfc3339(at_ms: int | None) -> str:
         return ZERO_TIME
     moment = datetime.fromtimestamp(at_ms / 1000, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ms % 1000:03d}Z"
+
+
+def millis(text: str) -> int:
+    """The milliseconds of a time that `rfc3339` wrote."""
+    moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -56,7 +56,7 @@ class Job:
     """One attempt of a remote step: queued while `held_by` is None, else in that connection's hand."""
 
     id: str
-    not_before_ms: int  # 0: at once
+    not_before_ms: int  # its place in the queue: the time of its command, or the earliest time of a retry
     held_by: Connection | None = None
 
 

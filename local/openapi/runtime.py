@@ -1,10 +1,8 @@
-"""`python -m local.openapi [--check]`: writes docs/openapi/runtime.json from the code, or says whether it drifted."""
+"""The runtime door's OpenAPI document, from its routes, models and error table."""
 
-import json
-import sys
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from local.openapi.parts import COUNT, REF, SHA256, STRING, Schema, an_object, path_parameter
 from piecework import __version__
 from piecework.http import BODY_LIMIT
 from piecework.wattswarm.door import ROUTES, STATUS
@@ -12,24 +10,9 @@ from piecework.wattswarm.event_messages import AgentEventCallback
 from piecework.wattswarm.execute_models import Contract, ExecuteRequest
 from piecework.wattswarm.verify_messages import VerifyRequest
 
-Schema = dict[str, Any]
-
-OUT: Final = Path(__file__).parents[1] / "docs" / "openapi" / "runtime.json"
-REF: Final = "#/components/schemas/{model}"
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))
 }
-
-STRING: Final[Schema] = {"type": "string"}
-COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-SHA256: Final[Schema] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-
-
-def an_object(properties: Schema, optional: tuple[str, ...] = ()) -> Schema:
-    """An object schema all of whose members are required but the optional ones."""
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required}
-
 
 ARTIFACT_REF: Final = an_object(
     {"uri": STRING, "digest": SHA256, "size_bytes": COUNT, "mime": STRING, "created_at": COUNT, "producer": STRING}
@@ -148,10 +131,6 @@ def operation(path: str) -> Schema:
     return made
 
 
-def path_parameter(name: str, pattern: str) -> Schema:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": pattern}}
-
-
 def success(answer: str | None) -> Schema:
     """The 200 answer: JSON of a named schema, or bytes."""
     if answer is None:
@@ -165,18 +144,3 @@ def failure(status: int) -> Schema:
     codes = ", ".join(CODES_BY_STATUS.get(status, ["internal"]))
     schema = {"$ref": REF.format(model="Error")}
     return {"description": f"code: {codes}", "content": {"application/json": {"schema": schema}}}
-
-
-def main(arguments: list[str]) -> int:
-    text = json.dumps(document(), indent=2, sort_keys=True) + "\n"
-    if "--check" in arguments:
-        same = OUT.is_file() and OUT.read_text("utf-8") == text
-        print("docs/openapi/runtime.json", "is up to date" if same else "has drifted: run python -m local.openapi")
-        return 0 if same else 1
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(text, "utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,109 @@
+"""`piecework policy`: whether a policy loads, and what it says about a call, rule by rule."""
+
+import argparse
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from piecework.jsons import loads
+from piecework.kernel.policy import Call, Policy, Verdict
+from piecework.kernel.policy.rules import PerAgent, Rule, RuleSet, explained
+from piecework.kernel.policy.sources import load_path
+from piecework.pieces import now_in_ms
+from piecework_cli.output import CommandError
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+ABOUT_A_CALL: Final = ("agent", "arguments", "label", "steps", "age_ms", "at")
+
+
+def add(commands: "Commands") -> None:
+    """Add the group to the command line."""
+    group = commands.add_parser("policy", help="the kernel's policy files").add_subparsers(
+        required=True, metavar="ACTION"
+    )
+    check = group.add_parser("check", help="load a policy, and explain what it says about a call")
+    check.add_argument("file", type=Path, help="a policy file, or a directory of them")
+    check.add_argument("--tool", help="the tool that is called; without it the policy is only loaded")
+    check.add_argument("--agent", help="the agent that calls")
+    check.add_argument("--arguments", metavar="JSON", help="the call's arguments; null and none are different")
+    check.add_argument("--label", action="append", metavar="NAME=VALUE", help="a label of the execution")
+    check.add_argument("--steps", type=int, help="steps that the execution has had")
+    check.add_argument("--age-ms", type=int, help="how long ago the execution was created")
+    check.add_argument("--at", metavar="RFC3339", help="when; now if it is not given")
+    check.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Load the policy; with a tool, print each rule that is tried and the verdict."""
+    policy = load_path(options.file)
+    if options.tool is None:
+        given = [f"--{name.replace('_', '-')}" for name in ABOUT_A_CALL if getattr(options, name) is not None]
+        if given:
+            raise CommandError(f"{', '.join(given)}: of a call to which --tool?")
+        print(f"{options.file} loads: {_counted(policy)}")
+        return
+    call = call_of(options)
+    for rule, problems in explained(policy, call):
+        print(f"{rule.priority:>6}  {rule.id}: {_because(rule, problems)}")
+    print(said(policy.decide(call)))
+
+
+def call_of(options: argparse.Namespace) -> Call:
+    """The call that the command line describes.
+
+    Raises:
+        CommandError: a label or the time cannot be read.
+        BadRequest: the arguments are no JSON.
+    """
+    return Call(
+        agent_id=options.agent or "",
+        tool_id=options.tool,
+        now_ms=_moment(options.at) if options.at else now_in_ms(),
+        labels=dict(map(_label, options.label or ())),
+        arguments=None if options.arguments is None else loads(options.arguments),
+        has_arguments=options.arguments is not None,
+        step_count=options.steps or 0,
+        age_ms=options.age_ms or 0,
+    )
+
+
+def said(verdict: Verdict) -> str:
+    """A verdict in one line."""
+    reason = f": {verdict.reason}" if verdict.reason else ""
+    timeout = f"; step timeout {verdict.timeout_ms} ms" if verdict.timeout_ms else ""
+    limit = f"; at most {verdict.rate_limit.max} per {verdict.rate_limit.text}" if verdict.rate_limit else ""
+    return f"=> {verdict.decision} by {verdict.rule_id}{reason}{timeout}{limit}"
+
+
+def _because(rule: Rule, problems: Sequence[tuple[str, str]]) -> str:
+    if problems:
+        return "; ".join(f"{key} does not hold, {problem}" for key, problem in problems)
+    return f"{', '.join(condition.key for condition in rule.conditions) or 'matches everything'}: holds"
+
+
+def _counted(policy: Policy) -> str:
+    if isinstance(policy, PerAgent):
+        others = "nobody else" if policy.others is None else f"{len(policy.others.rules)} rules for everyone else"
+        agents = [f"{len(rules.rules)} rules for {agent_id}" for agent_id, rules in policy.agents.items()]
+        return ", ".join([*agents, others])
+    return f"{len(policy.rules)} rules" if isinstance(policy, RuleSet) else ""
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise CommandError("a label reads NAME=VALUE")
+    return name, value
+
+
+def _moment(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise CommandError("--at reads like 2026-03-01T09:30:00Z")
+    return int(moment.timestamp() * 1000)

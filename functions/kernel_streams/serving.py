@@ -1,0 +1,140 @@
+"""Writing streams: many of them in one process, which share one pool of threads for looks at the store."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from piecework.errors import PieceworkError
+from piecework.kernel.bells import Key
+from piecework.kernel.frames import PRELUDE
+from piecework.kernel.push_streams import PushStream
+from piecework.kernel.streams import Stream
+
+LOOK_SECONDS: Final = 0.2  # between looks at what other processes may have written
+THREADS: Final = 16  # looks at the same time; each is a request or two of some milliseconds
+HEADERS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+T = TypeVar("T")
+
+
+class Hall:
+    """The open streams of this process: wakes them, and ends one when its consumer has opened another."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="look")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._open: dict[Key, dict[Stream, asyncio.Event]] = {}
+        self._later: set[asyncio.Task[None]] = set()
+
+    async def look(self, work: Callable[[], T]) -> T:
+        """Do something with the store, off the loop."""
+        self._loop = asyncio.get_running_loop()
+        return await self._loop.run_in_executor(self._threads, work)
+
+    def enter(self, key: Key, stream: Stream) -> asyncio.Event:
+        """A stream has opened; the event is set when there is news for it."""
+        self._loop, bell = asyncio.get_running_loop(), asyncio.Event()
+        for older, its_bell in self._open.setdefault(key, {}).items():
+            if isinstance(older, PushStream):
+                older.supersede()
+                its_bell.set()
+        self._open[key][stream] = bell
+        return bell
+
+    def leave(self, key: Key, stream: Stream) -> None:
+        """A stream has ended."""
+        self._open[key].pop(stream)
+        if not self._open[key]:
+            del self._open[key]
+
+    def ring(self, key: Key) -> None:
+        """There is news for whoever has this key; from any thread."""
+        if self._loop is not None and key in self._open:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and its streams with it
+                self._loop.call_soon_threadsafe(self._ring, key)
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        """Do something with the store after a while, unless the process ends before."""
+        task = asyncio.create_task(self._after(seconds, work))
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    def _ring(self, key: Key) -> None:
+        for bell in self._open.get(key, {}).values():
+            bell.set()
+
+    async def _after(self, seconds: float, work: Callable[[], None]) -> None:
+        await asyncio.sleep(seconds)
+        with contextlib.suppress(PieceworkError):  # its due time brings it up again
+            await self.look(work)
+
+
+class EventStream(Response):
+    """An open stream as an answer; ends with the stream, or with its reader."""
+
+    def __init__(
+        self, hall: Hall, key: Key, stream: Stream, headers: Mapping[str, str], after_loss: Callable[[], None] | None
+    ) -> None:
+        super().__init__(headers={**HEADERS, **headers})
+        del self.headers["content-length"]
+        self._hall, self._key, self._stream, self._after_loss = hall, key, stream, after_loss
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        bell = self._hall.enter(self._key, self._stream)
+        gone = asyncio.create_task(_until_gone(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await _write(send, PRELUDE)
+            if await self._run(send, bell, gone):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await self._lost()
+        finally:
+            gone.cancel()
+            self._hall.leave(self._key, self._stream)
+
+    async def _run(self, send: Send, bell: asyncio.Event, gone: "asyncio.Task[None]") -> bool:
+        """Write until the stream ends, True, or its reader has left, False."""
+        while not gone.done():
+            bell.clear()
+            step = await self._hall.look(self._stream.step)
+            if step.frames:
+                await _write(send, b"".join(step.frames))
+                await asyncio.sleep(0)  # a reader that has left is known by now
+            if gone.done():
+                break
+            if step.ends:
+                return True
+            if step.frames:
+                await self._hall.look(self._stream.sent)
+            await _first_of(bell, gone)
+        return False
+
+    async def _lost(self) -> None:
+        try:
+            grace_ms = await self._hall.look(self._stream.closed)
+        except PieceworkError:
+            return  # its lease ends
+        if self._after_loss is not None:
+            self._hall.later(grace_ms / 1000, self._after_loss)
+
+
+async def _write(send: Send, content: bytes) -> None:
+    await send({"type": "http.response.body", "body": content, "more_body": True})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _first_of(bell: asyncio.Event, gone: "asyncio.Task[None]") -> None:
+    """Until there may be news, or nobody to tell it to."""
+    ringing = asyncio.create_task(bell.wait())
+    await asyncio.wait({ringing, gone}, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    ringing.cancel()

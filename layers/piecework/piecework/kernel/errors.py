@@ -1,0 +1,112 @@
+"""What the kernel door refuses, with the status, code and text prefix of each class (specification section 2.1)."""
+
+from typing import ClassVar
+
+from piecework.errors import PieceworkError
+
+
+class KernelError(PieceworkError):
+    """A refusal; `text` is what the caller reads."""
+
+    code: ClassVar[str] = "INTERNAL_ERROR"
+    status: ClassVar[int] = 500
+    prefix: ClassVar[str] = ""
+
+    @property
+    def text(self) -> str:
+        """The message behind the prefix of its class."""
+        return f"{self.prefix}{self.message}"
+
+
+class ValidationError(KernelError):
+    """A shape, length or value that is not accepted; also a session that belongs to another execution."""
+
+    code = "VALIDATION_ERROR"
+    status = 400
+    prefix = "validation error: "
+
+
+class UnauthorizedError(KernelError):
+    """No token, or not a known one."""
+
+    code = "UNAUTHORIZED"
+    status = 401
+
+    def __init__(self, message: str = "unauthorized") -> None:
+        super().__init__(message)
+
+
+class SessionNotFound(UnauthorizedError):
+    """Nobody was ever given this session, or what it was given for is gone."""
+
+    def __init__(self) -> None:
+        super().__init__("session not found")
+
+
+class SessionExpired(UnauthorizedError):
+    """The session has lapsed or was replaced by another."""
+
+    prefix = "session expired: "
+
+    def __init__(self) -> None:
+        super().__init__("the execution is no longer tied to this consumer")
+
+
+class NotFoundError(KernelError):
+    """No such execution, step or runner."""
+
+    code = "NOT_FOUND"
+    status = 404
+    prefix = "not found: "
+
+
+class ConflictError(KernelError):
+    """The state of the execution does not allow it."""
+
+    code = "CONFLICT"
+    status = 409
+    prefix = "conflict: "
+
+
+class ExecutionTerminal(ConflictError):
+    """The execution has ended."""
+
+    prefix = "execution is in terminal state: "
+
+
+class ExecutionBlocked(ConflictError):
+    """The execution waits for a signal or a person."""
+
+    prefix = "execution is blocked: "
+
+
+class StepResolved(ConflictError):
+    """The step has ended, or its job is not the current one."""
+
+    prefix = "step already resolved"
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(f": {detail}" if detail else "")
+
+
+class ExecutionTainted(ConflictError):
+    """The execution's log contradicts itself."""
+
+    def __init__(self) -> None:
+        super().__init__("execution is tainted")
+
+
+class ServiceUnavailable(KernelError):
+    """The store is out of reach, or too many writers met on one execution; a repeat can help."""
+
+    code = "SERVICE_UNAVAILABLE"
+    status = 503
+    retryable = True
+    prefix = "service unavailable: "
+
+
+class InternalError(KernelError):
+    """A bug; its text stays in the log."""
+
+    def __init__(self) -> None:
+        super().__init__("internal error")

@@ -1,0 +1,101 @@
+"""Liveness: what happens when a connection has not come back in time (specification sections 1.6, 1.8, 10.4).
+
+A connection is alive while its stream refreshes its lease, and for a grace after its end. Its due time lies at the end
+of the lease; who looks then and finds the lease refreshed puts the due time off, so heartbeats write nothing else. A
+lapsed connection stays on record for a moment: an assignment that was decided just before is found by the second look.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from piecework.due import Due, DueTimes, Nudge
+from piecework.kernel.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id, pair_of
+from piecework.kernel.feeds import Pumping, Stores, Work, give_back
+from piecework.kernel.ports import Consumer, Linked
+from piecework.kernel.state import Connection
+
+LINGER_MS: Final = 3_000  # a command gives up after 2 s, so nothing is decided later from a lease that has ended
+
+
+class Losing(Work):
+    """The part of the kernel that connections' ends and due times ask for."""
+
+    def agent_lost(self, execution_id: str, session_id: str) -> object: ...
+
+    def touch(self, execution_id: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Looks at connections when their time has come."""
+
+    stores: Stores
+    kernel: Losing
+    dispatcher: Pumping
+    due_times: DueTimes
+    clock: Callable[[], int]
+    nudge: Nudge
+
+    def fire(self, due: Due) -> None:
+        """Look at what a due time of the kernel door is about."""
+        if due.kind == EXECUTION_DUE:
+            self.kernel.touch(due.id)
+            return
+        look = self.look_agent if due.kind == AGENT_DUE else self.look_runner
+        next_ms = look(*pair_of(due.id))
+        if next_ms is not None:
+            self.due_times.put(Due(next_ms, due.kind, due.id))
+        if next_ms != due.at_ms:
+            self.due_times.remove(due)
+
+    def look_agent(self, agent_id: str, consumer_id: str) -> int | None:
+        """End the sessions of a consumer whose lease has lapsed; when to look again, if at all."""
+        consumer = self.stores.agents.find(agent_id, consumer_id)
+        if consumer is None:
+            return None
+        if self.clock() < consumer.lease_until_ms:
+            return consumer.lease_until_ms
+        self._end_sessions(consumer)
+        if self.clock() < consumer.lease_until_ms + LINGER_MS:
+            return consumer.lease_until_ms + LINGER_MS
+        self.stores.agents.forget(consumer)
+        return None
+
+    def look_runner(self, runner_id: str, consumer_id: str) -> int | None:
+        """Give back the job of a connection whose lease has lapsed; when to look again, if at all."""
+        linked = self.stores.runners.find(Connection(runner_id, consumer_id))
+        if linked is None:
+            return None
+        if self.clock() < linked.lease_until_ms:
+            return linked.lease_until_ms
+        self._give_back(linked)
+        if self.clock() < linked.lease_until_ms + LINGER_MS:
+            return linked.lease_until_ms + LINGER_MS
+        self.stores.runners.forget(linked)
+        return None
+
+    def expect_agent(self, agent_id: str, consumer_id: str, at_ms: int) -> None:
+        """Have somebody look at a consumer then."""
+        self._expect(Due(at_ms, AGENT_DUE, pair_id(agent_id, consumer_id)))
+
+    def expect_runner(self, runner_id: str, consumer_id: str, at_ms: int) -> None:
+        """Have somebody look at a connection then."""
+        self._expect(Due(at_ms, RUNNER_DUE, pair_id(runner_id, consumer_id)))
+
+    def _expect(self, due: Due) -> None:
+        self.due_times.put(due)
+        self.nudge(due, max(0, due.at_ms - self.clock()))
+
+    def _end_sessions(self, consumer: Consumer) -> None:
+        for execution_id in self.stores.agents.sessions(consumer.agent_id, consumer.consumer_id):
+            execution = self.stores.executions.read(execution_id).execution
+            if execution is None or execution.status.is_terminal or execution.session is None:
+                continue
+            if execution.session.consumer_id == consumer.consumer_id:
+                self.kernel.agent_lost(execution_id, execution.session.id)
+
+    def _give_back(self, linked: Linked) -> None:
+        if linked.job_id and give_back(self.stores.executions, self.kernel, linked.connection, linked):
+            for tool_id in linked.tools:
+                self.dispatcher.pump_tool(tool_id)

@@ -1,0 +1,58 @@
+"""The monitor stream: an execution's log, from a place in it to its end (specification section 3.1)."""
+
+from collections.abc import Callable
+from typing import Final
+
+from piecework.errors import PieceworkError
+from piecework.kernel.errors import NotFoundError
+from piecework.kernel.events import TERMINAL
+from piecework.kernel.frames import HEARTBEAT, event_body, frame
+from piecework.kernel.ports import Executions
+from piecework.kernel.push_streams import Step
+from piecework.kernel.rules import Rules
+
+PAGE: Final = 100  # events of one look; big ones come in smaller pages
+
+
+class Monitor:
+    """One reader of a log; driven from outside like the other streams."""
+
+    def __init__(
+        self, execution_id: str, after: int, executions: Executions, rules: Rules, clock: Callable[[], int]
+    ) -> None:
+        """Raises NotFoundError when there is no such execution."""
+        execution = executions.read(execution_id).execution
+        if execution is None:
+            raise NotFoundError(f"execution {execution_id}")
+        self._id, self._after, self._executions = execution_id, after, executions
+        self._rules, self._clock = rules, clock
+        self._next_beat = clock() + rules.heartbeat_ms
+        self._ends_at = execution.sequence if execution.status.is_terminal else None
+
+    def step(self) -> Step:
+        """What is new; what goes wrong with the store is left to the next look."""
+        frames = [HEARTBEAT] if self._beats() else []
+        try:
+            events = self._executions.events(self._id, self._after, PAGE)
+            is_gone = bool(frames) and not events and self._executions.read(self._id).execution is None
+        except PieceworkError:
+            return Step(tuple(frames))
+        if events:
+            self._after = events[-1].sequence
+        frames += [frame(event.type, event_body(event), event.sequence) for event in events]
+        has_ended = self._ends_at is not None and self._after >= self._ends_at
+        return Step(tuple(frames), has_ended or is_gone or any(event.type in TERMINAL for event in events))
+
+    def sent(self) -> None:
+        """Nothing has to be remembered."""
+
+    def closed(self) -> int:
+        """Nobody waits for a reader."""
+        return 0
+
+    def _beats(self) -> bool:
+        now = self._clock()
+        if now < self._next_beat:
+            return False
+        self._next_beat += (1 + (now - self._next_beat) // self._rules.heartbeat_ms) * self._rules.heartbeat_ms
+        return True

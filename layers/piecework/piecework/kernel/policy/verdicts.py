@@ -1,0 +1,53 @@
+"""What a policy is asked about one tool call, and what it answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from piecework.jsons import Json
+
+
+class Decision(StrEnum):
+    """What a policy can say about a call."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    REQUIRE_APPROVAL = "require_approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An `invoke_tool` intent, and what its execution has been up to."""
+
+    agent_id: str
+    tool_id: str
+    now_ms: int
+    labels: Mapping[str, str]
+    arguments: Json = None
+    has_arguments: bool = False  # an explicit null is there, and counts as {}
+    step_count: int = 0  # steps ever created, this one not counted
+    age_ms: int = 0  # of the execution
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most so many allowed calls of one agent to one tool within a sliding window."""
+
+    max: int
+    window_ms: int
+    text: str  # the window as the file writes it
+
+    def refusal(self, rule_id: str) -> str:
+        """What the agent reads when the window is full."""
+        return f"rate limit exceeded: max {self.max} per {self.text} (rule: {rule_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to one call. `rate_limit` still has to be taken from the shared windows."""
+
+    decision: Decision
+    reason: str
+    rule_id: str
+    timeout_ms: int | None = None  # None: the step timeout
+    rate_limit: RateLimit | None = None

@@ -1,0 +1,210 @@
+"""Agent and runner streams: one connection's heartbeats, messages and end (specification sections 3 and 10.4).
+
+A stream is driven from outside: `step` returns what to write now, `sent` says that it was written, `closed` that the
+client has left. Nothing here waits, so tests move the clock instead.
+
+| crash or loss | what follows |
+|---|---|
+| a message was written to the outbox, no stream took it | the consumer's next stream takes it |
+| an assignment or job was taken, perhaps not written | the successor finds it taken and still there, and undoes it |
+| ... and no successor comes | the connection's lease ends, and `liveness.py` resets or requeues |
+| another push was written, perhaps into the void | the successor writes it again: duplicates are harmless |
+| the client left unseen, and came back after a rotation | none: near its end a stream ends at once rather than assign |
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from piecework.errors import PieceworkError
+from piecework.kernel.frames import HEARTBEAT
+from piecework.kernel.ports import Message, Outbox
+from piecework.kernel.rules import Rules
+
+PAGE: Final = 100  # messages that are read at once
+KEPT_MS: Final = 10_000  # how long a written message stays for a successor; two heartbeats
+KEPT_MOST: Final = 50  # of them, so that new ones fit the page
+SETTLE_MS: Final = 1_000  # a message in a predecessor's hand: it may be writing it just now
+LAST_CALL_MS: Final = 4_000  # clients that lost a stream come back within 3 s; see the table above
+
+
+class Feed(Protocol):
+    """What a kind of stream has of its own; see feeds.py."""
+
+    owner: str
+    consumer_id: str
+    generation: int
+
+    @property
+    def kind(self) -> str: ...
+
+    def refresh(self, lease_until_ms: int) -> bool: ...
+
+    def end(self, grace_until_ms: int) -> bool: ...
+
+    def is_newest(self) -> bool: ...
+
+    def seek_work(self) -> None: ...
+
+    def is_once(self, message: Message) -> bool: ...
+
+    def frame_of(self, message: Message) -> bytes | None: ...
+
+    def undo(self, message: Message) -> None: ...
+
+    def drop(self, message: Message) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to write now, and whether the stream ends with it."""
+
+    frames: tuple[bytes, ...] = ()
+    ends: bool = False
+
+
+class Replaced(Exception):
+    """A newer connection of the consumer is open."""
+
+
+class LastCall(Exception):
+    """An assignment comes so near to the rotation that a client which had left could come back without it."""
+
+
+class PushStream:
+    """One open connection of an agent's consumer or a runner's."""
+
+    def __init__(self, feed: Feed, outbox: Outbox, rules: Rules, clock: Callable[[], int]) -> None:
+        self._feed, self._outbox, self._rules, self._clock = feed, outbox, rules, clock
+        now = clock()
+        self._next_beat = now + rules.heartbeat_ms
+        self._rotates_at = now + rules.rotation_ms if rules.rotation_ms else None
+        self._is_new = True
+        self._is_replaced = False
+        self._unwritten: list[Message] = []  # in this step's frames
+        self._written: dict[str, tuple[int, bool]] = {}  # when, and whether it is one that is written once
+        self._inherited: dict[str, int] = {}  # in a predecessor's hand, since when we know
+
+    def supersede(self) -> None:
+        """A newer connection of the same consumer is open: the next step ends the stream."""
+        self._is_replaced = True
+
+    def step(self) -> Step:
+        """One look; what goes wrong with the store is left to the next one."""
+        now, frames = self._clock(), list[bytes]()
+        if self._is_replaced:
+            return Step(ends=True)
+        if self._rotates_at is not None and now >= self._rotates_at:
+            return self._rotate()
+        is_beat = now >= self._next_beat
+        if is_beat:
+            self._next_beat += (1 + (now - self._next_beat) // self._rules.heartbeat_ms) * self._rules.heartbeat_ms
+            frames.append(HEARTBEAT)
+        try:
+            if is_beat and not self._feed.refresh(now + self._rules.lease_ms):
+                raise Replaced
+            if is_beat or self._is_new:
+                self._feed.seek_work()
+                self._is_new = False
+            self._collect(now, frames)
+            self._tidy(now)
+        except Replaced:
+            return Step(ends=True)
+        except LastCall:
+            return self._rotate(frames)
+        except PieceworkError:
+            pass  # the store is out of reach; the lease ends if it stays so
+        return Step(tuple(frames))
+
+    def sent(self) -> None:
+        """The frames of the last step were written."""
+        now = self._clock()
+        once = [message.key for message in self._unwritten if self._feed.is_once(message)]
+        self._written |= {message.key: (now, message.key in once) for message in self._unwritten}
+        self._unwritten.clear()
+        if once and not self._is_unsure:
+            with contextlib.suppress(PieceworkError):  # then it goes with the others
+                self._remove(once)
+
+    def closed(self) -> int:
+        """The client has left, or a write failed; returns how long a successor has, in milliseconds."""
+        for message in self._unwritten:
+            if self._feed.is_once(message):
+                self._feed.undo(message)
+        self._unwritten.clear()
+        self._feed.end(self._clock() + self._rules.lost_grace_ms)
+        return self._rules.lost_grace_ms
+
+    @property
+    def _is_unsure(self) -> bool:
+        """Whether writes succeed although the client has left: behind a front end that makes us rotate."""
+        return self._rotates_at is not None
+
+    def _rotate(self, frames: Sequence[bytes] = ()) -> Step:
+        """End on purpose. What was written is read by the client before the end, so it is not taken for lost."""
+        self.sent()
+        once = [key for key, (_, is_once) in self._written.items() if is_once]
+        if once:
+            self._remove(once)
+        self._feed.end(self._clock() + self._rules.rotation_grace_ms)
+        return Step(tuple(frames), ends=True)
+
+    def _collect(self, now: int, frames: list[bytes]) -> None:
+        """Add the frames of new messages.
+
+        Raises:
+            Replaced: before anything new is taken.
+            LastCall: the frames so far are still to be written.
+        """
+        is_checked = False
+        for message in self._outbox.messages(self._feed.kind, self._feed.owner, self._feed.consumer_id, PAGE):
+            if message.key in self._written:
+                continue
+            if not is_checked and not self._feed.is_newest():
+                raise Replaced
+            is_checked = True
+            if self._is_mine(message, now):
+                self._write(message, frames)
+
+    def _is_mine(self, message: Message, now: int) -> bool:
+        """Whether to write a message; one that must be written once is taken first."""
+        feed = self._feed
+        if not feed.is_once(message) or message.taken_by == feed.generation:
+            return True
+        if message.taken_by:
+            self._inherit(message, now)
+            return False
+        if self._rotates_at is not None and now >= self._rotates_at - LAST_CALL_MS:
+            raise LastCall
+        return self._outbox.take(feed.kind, feed.owner, feed.consumer_id, message.key, feed.generation)
+
+    def _write(self, message: Message, frames: list[bytes]) -> None:
+        content = self._feed.frame_of(message)
+        if content is None:
+            self._feed.drop(message)
+            self._remove([message.key])
+        else:
+            frames.append(content)
+            self._unwritten.append(message)
+
+    def _inherit(self, message: Message, now: int) -> None:
+        """A predecessor took the message and has not removed it: it may never have been read."""
+        if now - self._inherited.setdefault(message.key, now) >= SETTLE_MS:
+            self._feed.undo(message)
+            self._remove([message.key])
+            del self._inherited[message.key]
+
+    def _tidy(self, now: int) -> None:
+        """Remove messages that were written long enough ago, and the oldest of too many."""
+        surplus = len(self._written) - KEPT_MOST
+        old = [
+            key for place, (key, (at, _)) in enumerate(self._written.items()) if place < surplus or now >= at + KEPT_MS
+        ]
+        if old:
+            self._remove(old)
+
+    def _remove(self, keys: list[str]) -> None:
+        self._outbox.remove(self._feed.kind, self._feed.owner, self._feed.consumer_id, keys)
+        for key in keys:
+            self._written.pop(key, None)

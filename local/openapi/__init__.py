@@ -1,0 +1,1 @@
+"""The OpenAPI documents of the doors, made from the code."""
