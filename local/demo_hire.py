@@ -30,7 +30,7 @@ def main() -> int:
     url = os.environ.get("URL") or f"http://127.0.0.1:{port}"
     seeker_key = f"0x{secrets.token_hex(32)}"
     try:
-        contract = _contract(seeker_key)
+        contract = signed_contract(seeker_key)
         taken_in = _fetch(f"{url}/contracts", {"contract": contract})
     except urllib.error.HTTPError as error:
         print(f"the worker refused the contract: {error.read().decode()}", file=sys.stderr)
@@ -90,7 +90,7 @@ def _fetch(url: str, document: Any = None) -> bytes:
         return content
 
 
-def _contract(seeker_key: str) -> dict[str, Any]:
+def signed_contract(seeker_key: str) -> dict[str, Any]:
     """A contract between a new seeker and the local worker, signed by both."""
     from eth_account import Account
 

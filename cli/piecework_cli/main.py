@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from piecework.errors import PieceworkError
-from piecework_cli import contracts, keys, ledger, payments, policy, tasks
+from piecework_cli import approvals, contracts, kernel_executions, keys, ledger, payments, policy, tasks
 from piecework_cli.target import add_target_options
 
 Commands = argparse._SubParsersAction
@@ -17,6 +17,8 @@ GROUPS: Final[tuple[Callable[["Commands[argparse.ArgumentParser]"], None], ...]]
     ledger.add,
     keys.add,
     policy.add,
+    kernel_executions.add,
+    approvals.add,
 )
 
 
@@ -36,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     made = argparse.ArgumentParser(
         prog="piecework",
-        description="Contracts, tasks, payments and ledger of a HIRE worker, on this machine or deployed.",
+        description="A HIRE worker's contracts, tasks and payments, and a kernel door's executions; here or deployed.",
     )
     add_target_options(made)
     commands = made.add_subparsers(required=True, metavar="COMMAND")

@@ -60,7 +60,7 @@ class Target:
     @cached_property
     def variables(self) -> Mapping[str, str]:
         """The worker's environment: tables, addresses, settings."""
-        near = {"AWS_ENDPOINT_URL": _local(AWS_DISTANCE), "FACILITATOR_URL": _local(FACILITATOR_DISTANCE)}
+        near = {"AWS_ENDPOINT_URL": local_url(AWS_DISTANCE), "FACILITATOR_URL": local_url(FACILITATOR_DISTANCE)}
         found = _deployed(self.stack) if self.stack else {**LOCAL, **near}
         return {**found, **{name: value for name, value in os.environ.items() if value}}
 
@@ -68,7 +68,7 @@ class Target:
     def url(self) -> str:
         """The worker's base URL."""
         return (
-            self.given_url or (self.variables["PUBLIC_BASE_URL"] if self.stack else _local(WORKER_DISTANCE))
+            self.given_url or (self.variables["PUBLIC_BASE_URL"] if self.stack else local_url(WORKER_DISTANCE))
         ).rstrip("/")
 
     @property
@@ -100,7 +100,8 @@ class Target:
         return answer
 
 
-def _local(distance: int) -> str:
+def local_url(distance: int) -> str:
+    """The base URL of what `make run` starts at this distance from its first port."""
     base = os.environ.get("PIECEWORK_PORT_BASE", str(RUNTIME_PORT))
     if not base.isdecimal():
         raise CommandError("PIECEWORK_PORT_BASE must be a port number")

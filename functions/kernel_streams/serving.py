@@ -4,18 +4,23 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from piecework.errors import PieceworkError
-from piecework.kernel.bells import Key
+from piecework.kernel.bells import BellRows, Key, monitor_key, rung_by
+from piecework.kernel.changes import Change
 from piecework.kernel.frames import PRELUDE
 from piecework.kernel.push_streams import PushStream
 from piecework.kernel.streams import Stream
 
-LOOK_SECONDS: Final = 0.2  # between looks at what other processes may have written
+LISTEN_SECONDS: Final = 0.1  # between looks at the bells of all streams, one request for a hundred
+LOOK_SECONDS: Final = 1.0  # between a stream's own looks; bells may be lost
+FOLLOW_SECONDS: Final = 0.25  # between a monitor's looks; an execution that others drive has no bell
+FULL: Final = 20  # frames after which there may be more at once
 THREADS: Final = 16  # looks at the same time; each is a request or two of some milliseconds
 HEADERS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -25,11 +30,17 @@ T = TypeVar("T")
 class Hall:
     """The open streams of this process: wakes them, and ends one when its consumer has opened another."""
 
-    def __init__(self) -> None:
+    def __init__(self, bells: BellRows | None = None) -> None:
+        self._bells, self._marks = bells, dict[Key, str]()
+        self._listening: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="look")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[Key, dict[Stream, asyncio.Event]] = {}
         self._later: set[asyncio.Task[None]] = set()
+
+    def hear(self, bells: BellRows) -> None:
+        """Listen to what other processes ring."""
+        self._bells = bells
 
     async def look(self, work: Callable[[], T]) -> T:
         """Do something with the store, off the loop."""
@@ -44,6 +55,8 @@ class Hall:
                 older.supersede()
                 its_bell.set()
         self._open[key][stream] = bell
+        if self._listening is None or self._listening.done():
+            self._listening = asyncio.create_task(self._listen())
         return bell
 
     def leave(self, key: Key, stream: Stream) -> None:
@@ -58,11 +71,28 @@ class Hall:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and its streams with it
                 self._loop.call_soon_threadsafe(self._ring, key)
 
+    def ring_for(self, change: Change) -> None:
+        """The same for all that a change made in this process has news for."""
+        for key in rung_by(change) | {monitor_key(change.after.id)}:
+            self.ring(key)
+
     def later(self, seconds: float, work: Callable[[], None]) -> None:
         """Do something with the store after a while, unless the process ends before."""
         task = asyncio.create_task(self._after(seconds, work))
         self._later.add(task)
         task.add_done_callback(self._later.discard)
+
+    async def _listen(self) -> None:
+        """Hear what other processes ring, as long as a stream is open."""
+        while self._open and self._bells is not None:
+            keys = [key for key in self._open if key[0] != "monitor"]
+            with contextlib.suppress(PieceworkError):
+                marks = await self.look(partial(self._bells.rung, keys)) if keys else {}
+                for key, mark in marks.items():
+                    if self._marks.get(key) != mark:
+                        self._ring(key)
+                self._marks = dict(marks)
+            await asyncio.sleep(LISTEN_SECONDS)
 
     def _ring(self, key: Key) -> None:
         for bell in self._open.get(key, {}).values():
@@ -112,7 +142,9 @@ class EventStream(Response):
                 return True
             if step.frames:
                 await self._hall.look(self._stream.sent)
-            await _first_of(bell, gone)
+            if len(step.frames) >= FULL:
+                continue
+            await _first_of(bell, gone, FOLLOW_SECONDS if self._key[0] == "monitor" else LOOK_SECONDS)
         return False
 
     async def _lost(self) -> None:
@@ -133,8 +165,8 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-async def _first_of(bell: asyncio.Event, gone: "asyncio.Task[None]") -> None:
+async def _first_of(bell: asyncio.Event, gone: "asyncio.Task[None]", seconds: float) -> None:
     """Until there may be news, or nobody to tell it to."""
     ringing = asyncio.create_task(bell.wait())
-    await asyncio.wait({ringing, gone}, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({ringing, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     ringing.cancel()

@@ -1,4 +1,4 @@
-"""Measure everything, print a table and write build/bench.json: `python -m local.bench [cold warm calls load]`."""
+"""Measure everything, print a table, write build/bench.json: `python -m local.bench [cold warm calls load paid]`."""
 
 import argparse
 import json
@@ -12,16 +12,16 @@ from statistics import median
 from typing import Any, Final
 
 from local.aws import embedded_aws, provision
-from local.bench import cold, load
-from local.bench.contenders import environment
+from local.bench import cold, load, paid
+from local.bench.contenders import NOBODY, environment
+from local.bench.hiring import deployed
 from local.bench.report import table, with_ratios
 from local.bench.scratch import Scratch, prepare
 from local.gateway.variables import ROOT
-from local.template import Template
 
-PARTS: Final = ("cold", "warm", "calls", "load")
+PARTS: Final = ("cold", "warm", "calls", "load", "paid")
+PAID_ROUNDS: Final = 4  # for one cold round
 WARM_ROUNDS: Final = 4  # for one cold round; many short ones spread a busy moment over all contenders
-NOBODY: Final = "http://127.0.0.1:9"  # an endpoint that nothing may ask
 
 
 def main() -> None:
@@ -33,8 +33,8 @@ def main() -> None:
         figures |= cold_figures(scratch, arguments.rounds)
     if "warm" in arguments.parts:
         figures |= warm_figures(scratch, arguments.rounds * WARM_ROUNDS, arguments.calls)
-    if {"calls", "load"} & set(arguments.parts):
-        figures |= aws_figures(scratch, arguments.parts, arguments.seconds)
+    if {"calls", "load", "paid"} & set(arguments.parts):
+        figures |= aws_figures(scratch, arguments)
     figures = with_ratios(figures)
     print(table(figures))
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -55,15 +55,18 @@ def warm_figures(scratch: Scratch, rounds: int, calls: int) -> dict[str, float]:
     return {f"warm_{name}_us": round(median(times), 1) for name, times in found.items()}
 
 
-def aws_figures(scratch: Scratch, parts: list[str], seconds: float) -> dict[str, float]:
-    """Counted requests, and the gateway's rate, over the embedded AWS."""
+def aws_figures(scratch: Scratch, arguments: argparse.Namespace) -> dict[str, float]:
+    """Counted requests, the gateway's rate, and paid tasks, over the embedded AWS."""
     figures: dict[str, float] = {}
     with embedded_aws(_free_port()) as endpoint:
-        provision(Template.load(ROOT / "template.yaml"), endpoint)
-        if "calls" in parts:
+        provision(deployed(), endpoint)
+        if "calls" in arguments.parts:
             figures |= measured_apart(scratch, "counting", {"AWS_ENDPOINT_URL": endpoint})
-        if "load" in parts:
-            figures |= {name: round(value, 1) for name, value in load.measure(endpoint, seconds).items()}
+            figures |= measured_apart(scratch, "counting_paid", {"AWS_ENDPOINT_URL": endpoint})
+        if "load" in arguments.parts:
+            figures |= {name: round(value, 1) for name, value in load.measure(endpoint, arguments.seconds).items()}
+        if "paid" in arguments.parts:
+            figures |= paid.measure(endpoint, arguments.rounds * PAID_ROUNDS)
     return figures
 
 
@@ -86,9 +89,7 @@ def _free_port() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="local.bench", description=__doc__)
-    parser.add_argument(
-        "parts", nargs="*", default=PARTS, metavar="PART", help="cold, warm, calls, load; all by default"
-    )
+    parser.add_argument("parts", nargs="*", default=PARTS, metavar="PART", help=f"{', '.join(PARTS)}; all by default")
     parser.add_argument("--rounds", type=int, default=15, help="medians are taken over so many rounds")
     parser.add_argument("--calls", type=int, default=50, help="warm calls per round")
     parser.add_argument("--seconds", type=float, default=5, help="length of each load")

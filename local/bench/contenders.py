@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from local.bench.hiring import variables
 from local.bench.scratch import Scratch
 from local.gateway.variables import ROOT
 from local.template import REGION
@@ -25,14 +26,18 @@ class Contender:
     handler: str
     code: str
     request: str = "execute"
+    status: int = 200
 
 
+NAMES: Final = {"capabilities": "capabilities", "hire": "unpaid"}  # of an event; the others are a kernel's
+NOBODY: Final = "http://127.0.0.1:9"  # an endpoint that nothing may ask
 COLD: Final = (
     Contender("bare", "bare.handler", "probes"),
     Contender("boto3", "dynamodb_client.handler", "probes"),
     Contender("execute", "execute.app.handler", "functions"),
     Contender("verify", "verify.app.handler", "functions", "verify"),
     Contender("capabilities", "capabilities.app.handler", "functions", "capabilities"),
+    Contender("hire", "hire.app.handler", "functions", "hire", 404),  # the AWS of cold starts knows no contract
     Contender("idiomatic", "idiomatic_powertools.handler", "baselines"),
     Contender("fastapi", "fastapi_mangum.handler", "baselines"),
 )
@@ -45,6 +50,7 @@ def environment(scratch: Scratch, code: str, endpoint: str) -> dict[str, str]:
     function = {"AWS_LAMBDA_FUNCTION_NAME": "bench", "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST", "TZ": ":UTC"}
     if code == "functions":
         own["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # as the template sets it
+        own |= variables("HireFunction", "https://worker.example.com", NOBODY)
     return {
         **{name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
         **own,
@@ -64,7 +70,7 @@ def environment(scratch: Scratch, code: str, endpoint: str) -> dict[str, str]:
 
 def event(request: str) -> dict[str, Any]:
     """The API Gateway event of a kernel's request."""
-    name = "capabilities" if request == "capabilities" else "kernel"
+    name = NAMES.get(request, "kernel")
     found: dict[str, Any] = json.loads((ROOT / "events" / request / f"{name}.json").read_text("utf-8"))
     return found
 

@@ -8,39 +8,14 @@ import importlib
 import json
 import os
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import boto3
-from botocore.httpsession import URLLib3Session
 
 from local.bench.contenders import event, fresh
 from local.bench.fakes import Context
-
-
-class Sent:
-    """Requests by service, since the last look."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        send = URLLib3Session.send
-
-        def counted(session: URLLib3Session, request: Any) -> Any:
-            self._counts["dynamodb" if "X-Amz-Target" in request.headers else "s3"] += 1
-            return send(session, request)
-
-        URLLib3Session.send = counted  # type: ignore[assignment,method-assign]
-        sys.addaudithook(self._connected)
-
-    def _connected(self, name: str, arguments: tuple[Any, ...]) -> None:
-        if name == "socket.connect":
-            self._counts["connections"] += 1
-
-    def take(self) -> Counter[str]:
-        """The counts, which start from nothing again."""
-        counts, self._counts = self._counts, Counter()
-        return counts
+from local.bench.sent import Sent
 
 
 def measure() -> dict[str, int]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from local.aws import CREDENTIALS, stop, wait_until_answers
@@ -21,6 +21,7 @@ from local.tether import tethered
 CLIENTS: Final = 4
 TIMEOUT_SECONDS: Final = 60
 HEADERS: Final = {"Content-Type": "application/json"}
+NOTHING: Final[Mapping[str, str]] = {}
 
 
 def measure(endpoint: str, seconds: float) -> dict[str, float]:
@@ -33,15 +34,15 @@ def measure(endpoint: str, seconds: float) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def gateway(endpoint: str) -> Iterator[int]:
-    """The runtime door on a free port; gives the port."""
+def gateway(endpoint: str, api: str = "RuntimeApi", variables: Mapping[str, str] = NOTHING) -> Iterator[int]:
+    """A door on a free port; gives the port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PIECEWORK_"))}
     aws = {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
-    command = tethered("exec", sys.executable, "-m", "local.gateway", "--port", str(port))
+    command = tethered("exec", sys.executable, "-m", "local.gateway", "--api", api, "--port", str(port))
     process = subprocess.Popen(
-        command, env={**kept, **aws}, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, env={**kept, **aws, **variables}, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         wait_until_answers(f"http://127.0.0.1:{port}/health", process)

@@ -9,6 +9,9 @@ RATIOS: Final[Mapping[str, tuple[str, str, float]]] = {
     "execute_cold_vs_idiomatic": ("cold_execute_ms", "cold_idiomatic_ms", 0.72),
     "capabilities_cold_vs_bare": ("cold_capabilities_ms", "cold_bare_ms", 2.2),
     "verify_cold_vs_idiomatic": ("cold_verify_ms", "cold_idiomatic_ms", 0.42),
+    "hire_cold_vs_boto3": ("cold_hire_ms", "cold_boto3_ms", 2.0),
+    "hire_cold_vs_idiomatic": ("cold_hire_ms", "cold_idiomatic_ms", 1.0),
+    "paid_worker_vs_x402_sdk": ("paid_worker_ms", "paid_x402_sdk_ms", 4.0),
     "execute_warm_vs_powertools": ("warm_execute_piecework_us", "warm_execute_powertools_us", 0.7),
     "verify_warm_vs_powertools": ("warm_verify_piecework_us", "warm_verify_powertools_us", 1.0),
     "execute_warm_vs_fastapi": ("warm_execute_piecework_us", "warm_execute_fastapi_us", 0.7),
@@ -20,6 +23,9 @@ AT_MOST: Final[Mapping[str, float]] = {
     "execute_replay_dynamodb_calls": 1,
     "execute_replay_s3_calls": 0,
     "verify_aws_calls": 0,
+    "paid_task_dynamodb_calls": 8,
+    "paid_task_s3_other_calls": 0,
+    "paid_task_facilitator_calls": 2,
 }
 
 

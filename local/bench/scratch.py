@@ -24,6 +24,11 @@ LIBRARIES: Final = (
     "pydantic",
     "jsonschema",
     "jsonschema-rs",
+    "eth-account",
+    "rfc8785",
+    "standardwebhooks",
+    "pyjwt",
+    "cryptography",
     "fastapi",
     "mangum",
 )
@@ -94,6 +99,8 @@ def link(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target)
+    except FileExistsError:
+        pass  # two distributions brought it, and installed only one
     except OSError:
         shutil.copy2(source, target)
 

@@ -100,9 +100,9 @@ def _reason(
     return next((reason for reason, holds in rules if not holds()), None)
 
 
-def _signer(payload: Mapping[str, Any], token: Token) -> str:
-    authorization = payload["payload"]["authorization"]
-    typed = {
+def typed_transfer(authorization: Mapping[str, Any], token: Token) -> dict[str, Any]:
+    """What a payer signs, as EIP-712 typed data."""
+    return {
         "types": {
             "EIP712Domain": _fields(DOMAIN_FIELDS),
             "TransferWithAuthorization": _fields(TRANSFER_FIELDS),
@@ -119,6 +119,10 @@ def _signer(payload: Mapping[str, Any], token: Token) -> str:
             for name, kind in TRANSFER_FIELDS.items()
         },
     }
+
+
+def _signer(payload: Mapping[str, Any], token: Token) -> str:
+    typed = typed_transfer(payload["payload"]["authorization"], token)
     try:
         signer = Account.recover_message(
             encode_typed_data(full_message=typed), signature=payload["payload"]["signature"]

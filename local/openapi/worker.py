@@ -50,7 +50,7 @@ CONTRACT_HEADER: Final[Schema] = {
 }
 PAYMENTS: Final[list[Schema]] = [
     {
-        "name": name,
+        "name": name.upper(),
         "in": "header",
         "description": f"x402 version {version}: base64 of the payment; one such header at most",
         "schema": {"type": "string", "maxLength": HEADER_BYTES},

@@ -63,16 +63,39 @@ def run(tmp_path: Path, *parts: str) -> dict[str, float]:
     return figures
 
 
-def test_a_piece_costs_two_writes_a_replay_one_request_and_a_verdict_nothing(tmp_path):
-    figures = run(tmp_path, "warm", "calls")
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory) -> dict[str, float]:
+    """Figures of the parts that count requests."""
+    return run(tmp_path_factory.mktemp("bench"), "warm", "calls")
 
-    assert {name for name in RATIOS if "warm" in name} <= figures.keys()
-    assert {name: value for name, value in figures.items() if name.endswith("_calls")} == {
+
+def calls(figures: dict[str, float], door: str) -> dict[str, float]:
+    of_worker = ("paid_", "unpaid_")
+    counts = {name: value for name, value in figures.items() if name.endswith("_calls")}
+    return {name: value for name, value in counts.items() if name.startswith(of_worker) is (door == "worker")}
+
+
+def test_a_piece_costs_two_writes_a_replay_one_request_and_a_verdict_nothing(counted):
+    assert {name for name in RATIOS if "warm" in name} <= counted.keys()
+    assert calls(counted, "runtime") == {
         "execute_fresh_dynamodb_calls": 2,
-        "execute_fresh_s3_calls": figures["execute_fresh_artifacts"],
+        "execute_fresh_s3_calls": counted["execute_fresh_artifacts"],
         "execute_replay_dynamodb_calls": 1,
         "execute_replay_s3_calls": 0,
         "verify_aws_calls": 0,
+    }
+
+
+def test_a_paid_short_task_costs_five_dynamodb_requests_two_facilitator_calls_and_a_put_per_file(counted):
+    assert calls(counted, "worker") == {
+        "unpaid_ask_dynamodb_calls": 2,
+        "paid_task_dynamodb_calls": 5,
+        "paid_task_s3_put_calls": counted["paid_task_files"],
+        "paid_task_s3_other_calls": 0,
+        "paid_task_sqs_calls": 0,
+        "paid_task_facilitator_calls": 2,
+        "paid_repeat_dynamodb_calls": 2,
+        "paid_poll_dynamodb_calls": 2,
     }
 
 

@@ -7,9 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from local.bench.hiring import variables
+
 ROOT = Path(__file__).parents[2]
 HEAVY = (
-    *("asyncio", "boto3", "botocore.session", "cryptography", "fastapi", "jsonschema", "jsonschema_rs", "pydantic"),
+    *(
+        "asyncio",
+        "boto3",
+        "botocore.session",
+        "cryptography",
+        "eth_account",
+        "fastapi",
+        "web3",
+        "x402",
+        "jsonschema",
+        "jsonschema_rs",
+        "pydantic",
+    ),
     *("requests", "urllib3", "aws_lambda_powertools", "aws_lambda_powertools.utilities.parameters"),
 )
 AWS = {"botocore.session", "urllib3"}
@@ -20,7 +34,9 @@ BUDGETS = {
     "capabilities": set(),
     "artifacts": AWS,
     "authorizer": {"aws_lambda_powertools"},
+    **dict.fromkeys(("hire", "contracts", "task", "webhook", "due"), {"jsonschema_rs"} | AWS),
 }
+WORKER = ("HireFunction", "ContractsFunction", "TaskFunction", "WebhookFunction", "WorkerDueFunction")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +59,8 @@ def run(*arguments: str, first: Path) -> str:
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
+    for function in WORKER:
+        settings |= variables(function, "https://worker.example.com", "http://127.0.0.1:9")
     powertools = {"POWERTOOLS_SERVICE_NAME": "s", "POWERTOOLS_METRICS_NAMESPACE": "Piecework"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIECEWORK_")}
     env = {**kept, **settings, **powertools, "PYTHONPATH": os.pathsep.join(map(str, folders))}

@@ -11,6 +11,7 @@ from piecework.errors import Unavailable, Unprocessable
 from piecework.executors import Outcome, Refused, Retryable
 from piecework.hire.facilitator import HttpFacilitator, unavailable
 from piecework.hire.states import State
+from piecework.hire.telling import Unheard
 from tests.support.crash import Crashed
 from tests.support.hire_stage import BASE, BODY, Stage, score, stub_facilitator
 from tests.support.payments import header
@@ -230,7 +231,7 @@ def test_replay_other_contract(stage):
 
     answer = stage.post(second, BODY, payment)
 
-    assert answer.status in (402, 409)
+    assert answer.status == 409 and answer.body["error"]["code"] == "PAYMENT_ALREADY_USED"
     assert stage.settles() == 1 and stage.executions.read(second.contract_id) is None
 
 
@@ -257,7 +258,7 @@ def test_same_payment_two_contracts_race(stage):
         if contract.contract_id in winners:
             assert answer.status in (200, 202)
         else:
-            assert answer.status in (402, 409)
+            assert answer.status == 409 and answer.body["error"]["code"] == "PAYMENT_ALREADY_USED"
 
 
 def test_duplicate_storm(stage):
@@ -667,6 +668,20 @@ def test_work_that_fails_after_upfront_payment_is_owed_back(stage):
     assert replace(stage.standing(contract)).payment_status == "settled"
 
 
+def test_work_that_was_paid_upfront_and_timed_out_is_owed_back_and_says_so(stage):
+    contract = stage.contract("upfront")
+    stage.do = failing(Retryable("the model is busy"))
+    stage.post(contract, BODY, stage.pay(contract))
+    stage.settle_down()
+    stage.clock.move(86_401)
+
+    answer = stage.post(contract)
+
+    assert answer.status == 504 and answer.body["payment"]["status"] == "settled"
+    assert "owed back" in answer.body["error"]["message"] and "nothing" not in answer.body["error"]["message"]
+    assert [row.kind for row in stage.executions.rows] == ["platform_fee_due", "refund_due"]
+
+
 def test_an_upfront_payment_that_is_not_taken_is_asked_for_again(stage, stub):
     stub.say("settle", "fail:insufficient_funds", "ok")
     contract = stage.contract("upfront")
@@ -707,7 +722,12 @@ def test_a_partial_result_is_delivered_and_charged_only_where_the_contract_accep
 
 def test_progress_is_passed_on_with_its_task(stub):
     seen = []
-    stage = Stage(stub, ports={"progress": lambda execution, pct, text: seen.append((execution.task_id, pct, text))})
+
+    class Heard(Unheard):
+        def progress(self, execution, pct, text):
+            seen.append((execution.task_id, pct, text))
+
+    stage = Stage(stub, ports={"telling": Heard()})
     contract = stage.contract()
 
     def tells(task, run):

@@ -66,6 +66,18 @@ def test_the_payment_that_was_not_taken_is_never_settled_again(stage):
     assert again.status == 402 and again.body["code"] == "PAYMENT_FAILED" and stage.settles() == 1
 
 
+def test_the_contracts_own_payment_is_refused_for_the_facilitators_reason(stage):
+    contract = stage.contract()
+    payment = {"PAYMENT-SIGNATURE": [header(stage.payload(contract))]}
+    stage.stub.say("settle", "fail:insufficient_funds")
+    stage.post(contract, BODY, payment)
+    stage.stub.say("verify", "invalid:insufficient_funds")
+
+    again = stage.post(contract, BODY, payment)
+
+    assert again.status == 402 and again.body["details"]["reason"] == "insufficient_funds"
+
+
 def test_five_payments_that_were_not_taken_end_the_contract(stage):
     contract, _ = hired(stage, "fail:insufficient_funds")
     for _ in range(4):

@@ -1,5 +1,6 @@
 """Worker specification, section 8, cases 57 and 58, through the gateway with every process there is."""
 
+import json
 import time
 
 import httpx
@@ -85,6 +86,23 @@ def test_stream_resume(worker, gate):
     assert [(seq, kind) for seq, kind, _ in rest] == [(4, "item"), (5, "done")]
     assert '"score":7' in rest[0][2]
     assert (ended.status_code, ended.content) == (204, b"")
+
+
+def test_stream_shows_the_output_of_a_task_that_was_paid_before_the_work(worker, gate):
+    hired = worker.hire("prepaid", {"gate": str(gate)})
+    item, first = read_until(worker, hired, 2)
+    running = worker.task(hired)
+    gate.write_text("1")
+    rest = read_until(worker, hired, 3, last_id=2)
+    wait_until(lambda: worker.task(hired)["status"] == "completed", seconds=60)
+
+    file = json.loads(item[2])
+    assert item[:2] == (1, "item") and worker.http.get(file["url"]).content == b"the plan"
+    assert first == (2, "output", '{"delta":"one ","index":0}')
+    assert (running["status"], running["final"]) == ("partial", False)
+    assert worker.http.get(running["deliverables"][0]["url"]).content == b"the plan"
+    assert rest[0] == (3, "output", '{"delta":"two","index":1}')
+    assert [kind for _, kind, _ in rest] == ["output", "item", "done"]  # text beside a file is an item, as ever
 
 
 def test_stream_token(worker, gate):

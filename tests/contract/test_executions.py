@@ -103,6 +103,16 @@ class TestExecutions:
         assert executions.read(execution.contract_id) == execution
         assert ripe(due, execution) == [execution.due_ms]
 
+    def test_a_payment_is_claimed_from_its_claim_on_and_stays_so_when_it_is_released(self, executions):
+        first = an_execution()
+        assert not executions.is_claimed(first.claim_key)
+
+        executions.claim(None, first)
+        assert executions.is_claimed(first.claim_key)
+
+        executions.move(first, first.moved(State.FAILED_PERMANENT, claim_status="released"))
+        assert executions.is_claimed(first.claim_key)
+
     def test_every_member_comes_back_as_it_was_written(self, executions):
         execution = an_execution(
             result=Kept(pointer="work/x"),
@@ -218,6 +228,24 @@ class TestExecutions:
 
         executions.take_over(first, first.moved(State.EXECUTING, lease="l2"), first.lease_until_ms)
         assert executions.read(first.contract_id).lease == "l2"
+
+    def test_items_are_added_by_the_runner_that_holds_the_lease_and_go_with_its_next_move(self, executions):
+        first = an_execution()
+        executions.claim(None, first)
+        items = ({"type": "file", "name": "ü.txt", "size": 3}, {"type": "json", "content": {"a": [1, 2.5]}})
+
+        for item in items:
+            executions.add_item(first.contract_id, "l1", item)
+        with pytest.raises(LeaseLost):
+            executions.add_item(first.contract_id, "l2", items[0])
+        with pytest.raises(LeaseLost):
+            executions.add_item("ctr_nobody", "l1", items[0])
+
+        standing = executions.read(first.contract_id)
+        assert standing == replace(first, items=items)
+        ready = standing.moved(State.RESULT_READY, items=items[:1])
+        executions.move(first, ready)
+        assert executions.read(first.contract_id).items == items[:1]
 
     def test_a_lease_renewed_meanwhile_is_not_taken_over(self, executions):
         first = an_execution()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from piecework.due import Due, DueTimes
 from piecework.errors import LeaseLost
-from piecework.hire.executions import WEBHOOK_DUE, Execution, Executions, LedgerRow, Moved, NonceTaken
+from piecework.hire.executions import WEBHOOK_DUE, Execution, Executions, Item, LedgerRow, Moved, NonceTaken
 
 
 @dataclass
@@ -38,6 +38,9 @@ class FakeExecutions(Executions):
 
     def read(self, contract_id: str) -> Execution | None:
         return self.items.get(contract_id)
+
+    def is_claimed(self, claim_key: str) -> bool:
+        return claim_key in self.claims
 
     def claim(self, before: Execution | None, after: Execution) -> None:
         with self.lock:
@@ -73,6 +76,13 @@ class FakeExecutions(Executions):
             if standing is None or standing.lease != lease:
                 raise LeaseLost("another runner has taken this task over")
             self.items[contract_id] = replace(standing, lease_until_ms=until_ms)
+
+    def add_item(self, contract_id: str, lease: str, item: Item) -> None:
+        with self.lock:
+            standing = self.items.get(contract_id)
+            if standing is None or standing.lease != lease:
+                raise LeaseLost("another runner has taken this task over")
+            self.items[contract_id] = replace(standing, items=(*standing.items, item))
 
     def ledger(self, month: str) -> list[LedgerRow]:
         return [row for row in self.rows if datetime.fromtimestamp(row.at_ms // 1000, UTC).strftime("%Y-%m") == month]

@@ -2,6 +2,7 @@
 
 import threading
 
+from piecework.hire.executions import Item
 from piecework.hire.streams import Event, Look, StreamLog
 
 
@@ -35,3 +36,6 @@ class FakeTasks:
 
     def look(self, contract_id: str, task_id: str) -> Look | None:
         return self.looks.get((contract_id, task_id))
+
+    def item(self, item: Item) -> Item:
+        return {name: value for name, value in item.items() if name != "key"} | {"url": "https://files.example/fresh"}

@@ -148,6 +148,16 @@ def test_streams_write_end_marks_and_nothing_else(worker):
     assert entry["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["STREAM#*"]}
 
 
+@pytest.mark.parametrize(("name", "kinds"), [("Contracts", ["EXEC#*"]), ("WorkerStreams", ["EXEC#*", "STREAM#*"])])
+def test_readers_of_work_see_no_webhook_and_its_secret(worker, name, kinds):
+    found = {entry["Sid"]: entry for entry in statements(worker, name)}
+
+    assert found["ReadWork"]["Condition"] == {
+        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": kinds},
+        "Null": {"dynamodb:LeadingKeys": "false"},
+    }
+
+
 def test_a_withheld_deliverable_is_out_of_reach_of_the_runtime_door(worker):
     for name in ("Execute", "Verify", "Artifacts", "Contracts", "Webhook", "WorkerDue"):
         resources = [str(entry["Resource"]) for entry in statements(worker, name)]
@@ -204,10 +214,19 @@ def test_every_metric_that_an_alarm_reads_is_written(worker, root):
 def test_every_line_that_a_metric_counts_is_logged(worker, root):
     patterns = [body["FilterPattern"] for body in worker.of_type("AWS::Logs::MetricFilter").values()]
     lines = {name for pattern in patterns for name in re.findall(r'\$\.message = "(\w+)"', pattern)}
-    source = (root / "layers/piecework/piecework/hire/charging.py").read_text("utf-8")
+    hire = root / "layers/piecework/piecework/hire"
+    source = "".join((hire / name).read_text("utf-8") for name in ("charging.py", "starting.py"))
 
-    assert lines
+    assert {"settled_unconfirmed", "payer_differs", "settlement_unresolved"} <= lines
     assert all(f'"{line}"' in source for line in lines)
+
+
+def test_a_settlement_that_is_asked_for_again_and_again_is_as_uncertain_as_one_that_waits(worker):
+    filters = worker.of_type("AWS::Logs::MetricFilter").values()
+    long = [body for body in filters if body["MetricTransformations"][0]["MetricName"] == "SettlementUnknownLong"]
+
+    assert len(long) == 2
+    assert all(f'$.decision = "{kind}"' in body["FilterPattern"] for body in long for kind in ("Wait", "SettleAgain"))
 
 
 def test_bodies_of_the_edge_have_the_shape_of_the_door(worker):

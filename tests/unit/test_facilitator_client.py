@@ -337,10 +337,10 @@ class TestChainClient:
 
     def test_asks_for_the_state_of_a_nonce(self):
         with self.chain_of("0x" + "0" * 63 + "1") as server:
-            assert RpcChain(server.url).nonce_spent(BASE.usdc, SEEKER, NONCE)
+            assert RpcChain(server.url).nonce_spent(BASE.usdc, SEEKER, NONCE, 18)
 
         call, block = server.seen[0][3]["params"]
-        assert block == "latest"
+        assert block == "0x12"
         assert call == {
             "to": BASE.usdc,
             "data": "0xe94a0102" + "0" * 24 + SEEKER[2:].lower() + NONCE[2:],
@@ -379,7 +379,7 @@ class TestChainClient:
     @pytest.mark.parametrize("result", ["0x", "", None, {}, "1"])
     def test_a_state_that_makes_no_sense_says_nothing(self, result):
         with self.chain_of(result) as server, pytest.raises(ChainUnavailable):
-            RpcChain(server.url).nonce_spent(BASE.usdc, SEEKER, NONCE)
+            RpcChain(server.url).nonce_spent(BASE.usdc, SEEKER, NONCE, 18)
 
     @pytest.mark.parametrize("result", [{}, [5], [{"topics": None}], [{"topics": [5]}]])
     def test_logs_that_make_no_sense_say_nothing(self, result):

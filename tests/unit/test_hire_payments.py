@@ -241,6 +241,7 @@ class TestReading:
         malformed({"X-PAYMENT": header(signed_payload(TERMS))})
         malformed({"PAYMENT-SIGNATURE": header(signed_payload(TERMS, version=1))})
         malformed({"X-PAYMENT": header({**signed_payload(TERMS, version=1), "x402Version": True})})
+        malformed({"PAYMENT-SIGNATURE": header({**signed_payload(TERMS), "x402Version": 2.0})})
 
     @pytest.mark.parametrize("member", ["from", "to", "value", "validAfter", "validBefore", "nonce"])
     @pytest.mark.parametrize("value", [None, 5, "", "0x", "-1", "1e3", "05", "5.0", " 5", "١", "9" * 79, str(2**256)])

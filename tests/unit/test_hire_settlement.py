@@ -323,22 +323,35 @@ class TestReconcilingByVerify:
         seen = verify_says("insufficient_funds")
 
         assert reconcile(record(), seen, NOW_MS) == Wait("the facilitator says insufficient_funds")
-        assert isinstance(reconcile(record(), seen, give_up_ms(PAYMENT)), Unresolved)
+        assert isinstance(reconcile(record(), seen, give_up_ms(record())), Unresolved)
 
     @pytest.mark.parametrize("reason", ["invalid_payload", "unexpected_verify_error", "unnamed_reason"])
     def test_anything_else_is_waited_out(self, reason):
         assert isinstance(reconcile(record(), verify_says(reason), NOW_MS), Wait)
 
 
+VALID_FOR_YEARS = VerifyEvidence(Verdict(is_valid=True))
+
+
 class TestGivingUp:
     @pytest.mark.parametrize("evidence", [None, chain_says(nonce_spent=True), verify_says("internal_error")])
     def test_what_is_undecided_in_the_end_is_unresolved(self, evidence):
-        assert give_up_ms(PAYMENT) == ENDS_MS + 600_000
-        assert isinstance(reconcile(record(), evidence, give_up_ms(PAYMENT) - 1), Wait)
-        assert isinstance(reconcile(record(), evidence, give_up_ms(PAYMENT)), Unresolved)
+        assert give_up_ms(record()) == ENDS_MS + 600_000
+        assert isinstance(reconcile(record(), evidence, give_up_ms(record()) - 1), Wait)
+        assert isinstance(reconcile(record(), evidence, give_up_ms(record())), Unresolved)
+
+    @pytest.mark.parametrize("evidence", [None, verify_says("insufficient_funds"), VALID_FOR_YEARS])
+    def test_a_doubt_ends_two_days_after_the_claim_however_long_the_authorization_lives(self, evidence):
+        payment = replace(PAYMENT, authorization=replace(PAYMENT.authorization, valid_before=2**256 - 1))
+        claimed = Unsettled(payment, TERMS, since_ms=NOW_MS)
+        end_ms = NOW_MS + 2 * 86_400_000 + 600_000
+
+        assert isinstance(reconcile(claimed, evidence, end_ms - 1), Wait | SettleAgain)
+        assert isinstance(reconcile(claimed, evidence, end_ms), Unresolved)
+        assert isinstance(reconcile(claimed, chain_says(nonce_spent=True, paid=HASH), end_ms), Paid)
 
     def test_proof_still_counts_at_the_end(self):
-        late = give_up_ms(PAYMENT) + 1
+        late = give_up_ms(record()) + 1
 
         assert isinstance(reconcile(record(), chain_says(nonce_spent=True, paid=HASH), late), Paid)
         assert isinstance(reconcile(record(), chain_says(chain_seconds=late // 1000), late), NotPaid)
@@ -369,7 +382,7 @@ class TestGivingUp:
     def test_every_unknown_settlement_ends_and_is_never_settled_again_after_its_end(self, evidence, hashes, now_ms):
         decision = reconcile(record(*hashes), evidence, now_ms)
 
-        if now_ms >= give_up_ms(PAYMENT):
+        if now_ms >= give_up_ms(record()):
             assert isinstance(decision, Paid | PaidUnconfirmed | NotPaid | Unresolved)
         if isinstance(decision, SettleAgain):
             assert now_ms < ENDS_MS
@@ -392,8 +405,8 @@ class FakeChain:
     def receipt(self, transaction):
         return self.transactions.get(transaction)
 
-    def nonce_spent(self, asset, payer, nonce):
-        assert (asset, payer, nonce) == (TERMS.network.usdc, SEEKER, NONCE)
+    def nonce_spent(self, asset, payer, nonce, block):
+        assert (asset, payer, nonce, block) == (TERMS.network.usdc, SEEKER, NONCE, self.number)
         return self.spent
 
     def nonce_logs(self, asset, payer, nonce, first, last):
@@ -455,6 +468,14 @@ class TestGathering:
         assert chain.asked[0][1] == 100_000
         assert chain.asked[-1][0] <= 100_000 - (86_400 - 900) // 2
         assert all(newer[0] == older[1] + 1 for newer, older in zip(chain.asked, chain.asked[1:], strict=False))
+
+    def test_an_authorization_that_lives_for_years_is_searched_for_since_its_claim(self):
+        payment = replace(PAYMENT, authorization=replace(PAYMENT.authorization, valid_before=2**256 - 1))
+        chain = FakeChain({HASH: Receipt(True, (used(), transfer()))}, spent=True)
+        claimed = Unsettled(payment, TERMS, since_ms=NOW_MS - 9_000_000)
+
+        assert gather(claimed, chain, FakeFacilitator(), NOW_MS).paid == HASH
+        assert chain.asked[-1][0] >= 50_000 - (9_000 + 3_600) // 2
 
     @pytest.mark.parametrize(
         "logs",

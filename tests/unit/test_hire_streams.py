@@ -180,6 +180,56 @@ def test_a_text_comes_in_pieces_that_make_it_whole():
     assert done.kind == "done"
 
 
+def text_after(*deltas, text="abcdef"):
+    """The deltas that complete a text after these (index, delta) were sent."""
+    before = [Event(n, "output", {"index": index, "delta": delta}) for n, (index, delta) in enumerate(deltas, 1)]
+    *rest, _ = final_events(len(before) + 1, {"output": {"type": "text", "content": text}}, before)
+    return [(event.data["index"], event.data["delta"]) for event in rest]
+
+
+@pytest.mark.parametrize(
+    ("sent", "rest"),
+    [
+        ([], [(0, "abcdef")]),
+        ([(0, "abc")], [(1, "def")]),
+        ([(0, "abc"), (1, "def")], []),
+        ([(0, "zzz")], [(0, "abcdef")]),
+        ([(0, "zzz"), (0, "ab"), (1, "c")], [(2, "def")]),  # the second run counts
+        ([(0, "ab"), (4, "zz"), (1, "c")], [(2, "def")]),  # a late one of a run that is gone
+    ],
+)
+def test_a_text_that_was_told_is_completed(sent, rest):
+    assert text_after(*sent) == rest
+
+
+def test_an_item_that_was_told_whole_is_not_sent_again():
+    file = {"type": "file", "name": "a.txt", "checksum": "sha256:1", "mime": "text/plain", "size": 1}
+    told = [Event(1, "item", {**file, "key": "deliverables/x"}), Event(2, "item", {"type": "json", "content": 1})]
+    items = [{**file, "url": "https://x"}, {"type": "json", "content": 1}, {"type": "json", "content": 2}]
+
+    events = final_events(3, {"output": {"type": "multiple", "items": items}}, told)
+
+    assert [(event.seq, event.kind) for event in events] == [(3, "item"), (4, "done")]
+    assert events[0].data == items[2]
+
+
+def test_an_item_that_was_told_without_its_link_is_sent_again():
+    file = {"type": "file", "name": "a.txt", "checksum": "sha256:1", "mime": "text/plain", "size": 1}
+
+    events = final_events(2, {"output": file}, [Event(1, "item", {**file, "withheld": True})])
+
+    assert [event.kind for event in events] == ["item", "done"]
+
+
+def test_a_stored_file_is_linked_when_it_is_read():
+    streams, log, _ = a_reader()
+    Recorder(log, STREAM, 0).tell("item", {"type": "file", "name": "a.txt", "key": "deliverables/x"})
+
+    (event,) = streams.after(CONTRACT, TASK, "0").events
+
+    assert event.data == {"type": "file", "name": "a.txt", "url": "https://files.example/fresh"}
+
+
 def test_a_failure_is_an_error_and_then_done():
     body = {"status": "failed", "error": {"code": "TASK_TIMEOUT"}}
 

@@ -4,13 +4,16 @@ import asyncio
 import importlib
 import json
 import sys
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from piecework.errors import Unavailable
 from piecework.hire.rates import Rate, Rates
+from piecework.hire.settings import WorkerSettings
 from piecework.hire.streams import Look, Recorder, Streams, StreamTokens
-from piecework.hire_edges_wiring import StreamsWiring
+from piecework.hire_edges_wiring import StreamsWiring, stream_url
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.hire_stage import Telemetry
 from tests.support.streams import FakeStreamLog, FakeTasks
@@ -94,3 +97,15 @@ def test_what_another_task_or_nobody_may_read_is_not_told(reader):
     assert ask(client, task=OTHER).status_code == 404
     assert ask(client, contract=None).status_code == 400
     assert ask(client, contract=None, st=TOKENS.issue(CONTRACT, OTHER, START_MS)).status_code == 404
+
+
+def test_an_answer_goes_without_its_stream_while_the_key_is_out_of_reach(monkeypatch):
+    def unreachable(arn):
+        raise Unavailable("no")
+
+    monkeypatch.delenv("PIECEWORK_STREAM_KEY", raising=False)
+    monkeypatch.setenv("PIECEWORK_STREAM_KEY_ARN", "arn:aws:secretsmanager:us-east-1:1:secret:key")
+    monkeypatch.setattr("piecework.aws.secrets.secret_text", unreachable)
+    settings = WorkerSettings(public_base_url="https://w.example", worker_wallets=(), worker_agent_id="agent_work01")
+
+    assert stream_url(settings, lambda: START_MS)(SimpleNamespace(contract_id=CONTRACT, task_id=TASK)) is None

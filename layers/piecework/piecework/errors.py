@@ -88,6 +88,18 @@ class Refused(PieceworkError):
     code = "refused"
 
 
+class ToolFailed(Refused):
+    """A tool was called and failed; an executor that does not handle it fails with its text."""
+
+    code = "tool_failed"
+
+
+class PolicyDenied(Refused):
+    """A tool call was not allowed, by the policy or by a person."""
+
+    code = "policy_denied"
+
+
 class Retryable(PieceworkError):
     """An executor could not answer now; the same piece may be tried again."""
 

@@ -8,18 +8,40 @@ One Python function serves every door. It takes a `Task`, uses its `Run`, and re
 Failure is `Retryable` (try the same piece again) or `Refused` (a permanent answer); anything else is a bug and is
 reported without its text. Between `run.step` calls an executor must be deterministic: a step's result is recorded once
 and replayed when the piece is taken over, so the same steps must come in the same order with the same names.
+
+At the kernel door this goes for `run.tool` too. A run that reaches an unfinished tool ends there and costs nothing
+while it waits; when the tool's result, a person's approval or a denial is there, the executor runs again from its top
+and gets what was recorded. So the calls of `run.tool` must come in the same order, to the same tools with the same
+arguments: whatever they depend on that may differ next time (a model's answer, the clock, chance, another service)
+belongs into a `run.step` before them. A run that calls otherwise than what was recorded fails for good. `run.tool` must
+not be called inside a step, nor by several threads or tasks at once.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from piecework.errors import Refused, Retryable, SettingsError
+from piecework.errors import PolicyDenied, Refused, Retryable, SettingsError, ToolFailed
 from piecework.jsons import Json
 
-__all__ = ["Artifact", "Evidence", "Executor", "Outcome", "Refused", "Retryable", "Run", "Steps", "Task", "executor"]
+__all__ = [
+    "Artifact",
+    "Evidence",
+    "Executor",
+    "Outcome",
+    "PolicyDenied",
+    "Refused",
+    "Retryable",
+    "Run",
+    "Steps",
+    "Task",
+    "ToolFailed",
+    "executor",
+]
 
 Stage = Literal["explore", "verify", "finalize", "decide", "diverge"]
 Settle = Literal["after", "before"]
@@ -27,6 +49,8 @@ T = TypeVar("T")
 
 EXPECTED_MS: Final = 8_000  # what a short model call takes; a waiter takes a piece over only with this much time left
 MAX_DURATION_MS: Final = 120_000  # four of the kernel's 30 s connections
+
+_inside_a_step: ContextVar[bool] = ContextVar("inside_a_step", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +164,16 @@ class Run:
         steps: Steps | None = None,
         log: Log | None = None,
         on_progress: Callable[[float, str], None] = lambda pct, text: None,
+        on_item: Callable[[Json, Sequence[Artifact]], None] = lambda part, artifacts: None,
+        on_delta: Callable[[str], None] = lambda text: None,
         call_tool: Callable[[str, Mapping[str, Json]], Json] = no_tools,
         trace_id: str | None = None,
     ) -> None:
         self._remaining_ms = remaining_ms
         self._steps: Steps = steps or ForgetfulSteps()
         self._on_progress = on_progress
+        self._on_item = on_item
+        self._on_delta = on_delta
         self._call_tool = call_tool
         self.log: Log = log or SilentLog()
         self.trace_id = trace_id
@@ -160,6 +188,22 @@ class Run:
     def progress(self, pct: float, text: str = "") -> None:
         """Tell a listening caller how far the work is, 0 to 100; a hint that may be lost."""
         self._on_progress(pct, text)
+
+    def item(self, part: Artifact | Json) -> None:
+        """Tell a listening caller of a finished part of the output before the end; a hint that may be lost.
+
+        An `Artifact` is attached, as by `artifact`. A text or another JSON value is only told: what is delivered is the
+        outcome's output.
+        """
+        if isinstance(part, Artifact):
+            self.artifact(part.name, part.data, part.mime)
+        self._on_item(part, self.collected_artifacts)
+
+    def delta(self, text: str) -> None:
+        """Tell a listening caller the next piece of the text that will be the output; a hint that may be lost."""
+        if not isinstance(text, str):
+            raise TypeError("a delta must be text")
+        self._on_delta(text)
 
     def evidence(self, content: str, mime: str = "text/plain") -> None:
         """Attach inline evidence; the door drops or shortens what its protocol would refuse."""
@@ -185,19 +229,40 @@ class Run:
         if inspect.iscoroutinefunction(fn):
             return self._step_async(name, fn)
         recorded = self._steps.replay(name)
-        return recorded[0] if recorded else self._steps.record(name, fn())
+        if recorded:
+            return recorded[0]
+        with _in_a_step():
+            result = fn()
+        return self._steps.record(name, result)
 
     async def _step_async(self, name: str, fn: Callable[[], Awaitable[Any]]) -> Any:
         recorded = self._steps.replay(name)
-        return recorded[0] if recorded else self._steps.record(name, await fn())
+        if recorded:
+            return recorded[0]
+        with _in_a_step():
+            result = await fn()
+        return self._steps.record(name, result)
 
     def tool(self, tool_id: str, arguments: Mapping[str, Json] | None = None) -> Json:
-        """Call a tool under the kernel door's policy, approvals and runners.
+        """Call a tool under the kernel door's policy, approvals and runners; see the determinism rule above.
 
         Raises:
-            Refused: this door has no tools, or policy denies the call.
+            PolicyDenied: the policy or a person says no.
+            ToolFailed: the tool was called and failed.
+            Refused: this door has no tools, or the call stands inside a step.
         """
+        if _inside_a_step.get():
+            raise Refused("run.tool cannot be called inside run.step: a recorded step would skip the call")
         return self._call_tool(tool_id, arguments or {})
+
+
+@contextmanager
+def _in_a_step() -> Iterator[None]:
+    token = _inside_a_step.set(True)
+    try:
+        yield
+    finally:
+        _inside_a_step.reset(token)
 
 
 ExecutorFunction = Callable[[Task, Run], Outcome | Awaitable[Outcome]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from piecework.aws.telemetry import LambdaTelemetry
-from piecework.errors import SettingsError
+from piecework.errors import SettingsError, Unavailable
 from piecework.hire.rates import Rates
 from piecework.hire.settings import WorkerSettings
 from piecework.hire.streams import Recording, StreamTokens
@@ -53,7 +53,7 @@ def webhook_wiring() -> WebhookWiring:
     (table,) = needed("PIECEWORK_WORK_TABLE")
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
     sender = Sender(DeliveriesTable(clients.dynamodb, table), SafePost(), _asking(clients), now_in_ms)
-    return WebhookWiring(sender, LambdaTelemetry())
+    return WebhookWiring(sender, LambdaTelemetry(os.environ))
 
 
 def streams_wiring() -> StreamsWiring:
@@ -83,7 +83,7 @@ def streams_wiring() -> StreamsWiring:
     )
     streams = Streams(StreamTable(clients.dynamodb, work), tasks, now_in_ms)
     stays_open = settings.sse_mode == "streaming"
-    return StreamsWiring(streams, stream_tokens, stays_open, Rates(), now_in_ms, LambdaTelemetry())
+    return StreamsWiring(streams, stream_tokens, stays_open, Rates(), now_in_ms, LambdaTelemetry(os.environ))
 
 
 def manifest_body() -> dict[str, Json]:
@@ -103,11 +103,11 @@ def announcer(clients: Clients, work_table: str) -> Announcer:
     return Announcer(DeliveriesTable(clients.dynamodb, work_table), _asking(clients))
 
 
-def recording(clients: Clients, work_table: str) -> Recording:
-    """The flow's `progress`."""
+def recording(clients: Clients, work_table: str, unpaid_output: bool) -> Recording:
+    """What the flow tells a task's stream."""
     from piecework.aws.stream_table import StreamTable
 
-    return Recording(StreamTable(clients.dynamodb, work_table))
+    return Recording(StreamTable(clients.dynamodb, work_table), unpaid_output)
 
 
 def stream_url(settings: WorkerSettings, clock: Callable[[], int]) -> Callable[[Execution], str | None]:
@@ -117,7 +117,11 @@ def stream_url(settings: WorkerSettings, clock: Callable[[], int]) -> Callable[[
     def url(execution: Execution) -> str | None:
         if not has_key:
             return None
-        return stream_tokens().url(settings.public_base_url, execution.contract_id, execution.task_id, clock())
+        try:
+            tokens = stream_tokens()
+        except Unavailable:  # an answer that a payment depends on must not fail for want of its stream
+            return None
+        return tokens.url(settings.public_base_url, execution.contract_id, execution.task_id, clock())
 
     return url
 

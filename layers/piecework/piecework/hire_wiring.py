@@ -74,7 +74,7 @@ def contracts_wiring() -> ContractsWiring:
         now_in_ms,
         executions.read,
     )
-    return ContractsWiring(registration, Rates(), LambdaTelemetry())
+    return ContractsWiring(registration, Rates(), LambdaTelemetry(os.environ))
 
 
 def needed(*names: str) -> list[str]:
@@ -91,7 +91,7 @@ def hire_wiring() -> HireWiring:
     from piecework.hire.views import Rules
     from piecework.pieces import now_in_ms
 
-    settings, telemetry = WorkerSettings.from_env(os.environ), LambdaTelemetry()
+    settings, telemetry = WorkerSettings.from_env(os.environ), LambdaTelemetry(os.environ)
     rules = Rules(settings.public_base_url, settings.x402_v1, settings.bind_payer, settings.result_days)
     worker = assemble(
         _ports(settings, telemetry),
@@ -119,7 +119,7 @@ def due_wiring() -> DueWiring:
         tasks.send(due_message(due))
 
     times = DueTable(clients.dynamodb, table)
-    return DueWiring(times, {TASK_DUE: look, WEBHOOK_DUE: look}, now_in_ms, LambdaTelemetry())
+    return DueWiring(times, {TASK_DUE: look, WEBHOOK_DUE: look}, now_in_ms, LambdaTelemetry(os.environ))
 
 
 def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry) -> Ports:
@@ -159,7 +159,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry) -> Ports:
         announce=_announce(clients, work),
         bundle=Bundle(load(bundle.executors_path), bundle.default_executor),
         log=telemetry,
-        progress=recording(clients, work),
+        telling=recording(clients, work, settings.stream_unpaid_output),
         stream_url=stream_url(settings, now_in_ms),
     )
 

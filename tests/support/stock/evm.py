@@ -112,8 +112,8 @@ class Stack:
         logs = [_log(log) for log in receipt["logs"]]
         return {"blockNumber": hex(receipt["blockNumber"]), "status": hex(receipt["status"]), "logs": logs}
 
-    def _call(self, call: dict[str, str], _: str) -> str:
-        return "0x" + bytes(self.web3.eth.call({"to": call["to"], "data": call["data"]})).hex()
+    def _call(self, call: dict[str, str], block: str) -> str:
+        return "0x" + bytes(self.web3.eth.call({"to": call["to"], "data": call["data"]}, int(block, 16))).hex()
 
     def _logs(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
         first, last = int(wanted["fromBlock"], 16), int(wanted["toBlock"], 16)

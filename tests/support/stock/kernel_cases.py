@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-ADD, SHAKY, UPPER, BROKEN, GATED, FORBIDDEN = (
+ADD, SHAKY, SLOW, UPPER, BROKEN, GATED, FORBIDDEN = (
     "interop_sum",
     "interop_flaky",
+    "interop_slow",
     "interop_upper",
     "interop_boom",
     "interop_gated",
@@ -117,6 +118,27 @@ class Suite:
         assert len(await self.sdk.labelled(self.agent, {"suite": "interop"})) == 1
         offered = await self.sdk.tools("interop")
         assert offered is None or ADD in offered
+
+    async def rotated(self) -> None:
+        """A remote step that outlasts the agent's stream, where the door ends streams on purpose."""
+        ended = await self.ended({"mode": "slow", "seconds": 8})
+
+        assert ended.output == {"slept": 8}
+        assert "execution.reset" not in await self.types(ended.id)
+
+    async def survived(self) -> None:
+        """An execution during which a copy of the door is killed, as the order's caller does when it reads `begun`."""
+        execution = await self.sdk.create(self.agent, {"mode": "sleep", "seconds": 10}, {})
+        await self.until(execution, "execution.started")
+        print(f"begun {execution}", flush=True)
+
+        assert (await self.end_of(execution)).output == {"slept": 10}
+        types = await self.types(execution)
+        assert types == ["execution.created", "execution.started", "intent.accepted", "execution.completed"], types
+
+    async def stay(self) -> None:
+        """Only serve."""
+        await asyncio.Event().wait()
 
     async def ended(self, given: Mapping[str, Any]) -> Any:
         return await self.end_of(await self.sdk.create(self.agent, given, {}))

@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from kernel_cases import ADD, BROKEN, FORBIDDEN, GATED, SHAKY, UPPER, Order, run
+from kernel_cases import ADD, BROKEN, FORBIDDEN, GATED, SHAKY, SLOW, UPPER, Order, run
 from rebuno import AsyncAgentContext, AsyncBaseAgent, AsyncBaseRunner, AsyncRebunoClient, PolicyError, ToolError
 
 TERMINAL = {"execution.completed", "execution.failed", "execution.cancelled"}
@@ -21,12 +21,15 @@ class Worker(AsyncBaseAgent):
         guarded = {"denied": (FORBIDDEN, {}), "gated": (GATED, {"x": 7})}
         if mode == "local":
             return await ctx.invoke_tool(UPPER, {"text": ctx.input["text"]})
+        if mode == "slow":
+            return await ctx.invoke_tool(SLOW, {"seconds": ctx.input["seconds"]})
         if mode == "parallel":
             return {"all": await asyncio.gather(*[ctx.invoke_tool(ADD, {"a": i, "b": i}) for i in range(4)])}
         if mode == "signal":
             return {"got": await ctx.wait_signal("go")}
         if mode == "sleep":
-            return await asyncio.sleep(ctx.input.get("seconds", 30.0))
+            await asyncio.sleep(ctx.input.get("seconds", 30.0))
+            return {"slept": ctx.input.get("seconds")}
         if mode in called:
             return await ctx.invoke_tool(*called[mode])
         try:
@@ -44,6 +47,9 @@ class Tools(AsyncBaseRunner):
         """One job."""
         if tool_id == ADD:
             return {"sum": arguments["a"] + arguments["b"]}
+        if tool_id == SLOW:
+            await asyncio.sleep(arguments["seconds"])
+            return {"slept": arguments["seconds"]}
         self.tries += 1
         if self.tries == 1:
             raise ToolError("try me again", retryable=True)
@@ -104,7 +110,7 @@ def serving(order: Order) -> tuple[Worker, Tools]:
     async def forbidden() -> dict[str, str]:
         return {}
 
-    return agent, Tools(f"r-{order.agent}", order.runners, capabilities=[ADD, SHAKY], api_key=order.token)
+    return agent, Tools(f"r-{order.agent}", order.runners, capabilities=[ADD, SHAKY, SLOW], api_key=order.token)
 
 
 async def main() -> int:

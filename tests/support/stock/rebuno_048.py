@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from kernel_cases import ADD, BROKEN, FORBIDDEN, GATED, SHAKY, UPPER, Order, run
+from kernel_cases import ADD, BROKEN, FORBIDDEN, GATED, SHAKY, SLOW, UPPER, Order, run
 from rebuno import Agent, Client, PolicyError, Runner, ToolError, execution, tool
 
 tries = 0
@@ -47,6 +47,19 @@ async def far_shaky() -> dict[str, int]:
     raise NotImplementedError
 
 
+@tool(SLOW, remote=True)
+async def far_slow(seconds: float) -> dict[str, float]:
+    """The runner's slow tool, as the agent calls it."""
+    raise NotImplementedError
+
+
+@tool(SLOW)
+async def slow(seconds: float) -> dict[str, float]:
+    """Takes its time."""
+    await asyncio.sleep(seconds)
+    return {"slept": seconds}
+
+
 @tool(ADD)
 def add(a: int, b: int) -> dict[str, int]:
     """Two numbers together."""
@@ -69,6 +82,8 @@ async def handler(mode: str, text: str = "hi", seconds: float = 30.0) -> Any:
     guarded = {"denied": forbidden, "gated": lambda: gated(x=7)}
     if mode in plain:
         return await plain[mode]()
+    if mode == "slow":
+        return await far_slow(seconds=seconds)
     if mode == "parallel":
         return {"all": await asyncio.gather(*[far_add(a=i, b=i) for i in range(4)])}
     if mode == "signal":
@@ -117,7 +132,7 @@ async def main() -> int:
     """Run the ordered cases."""
     order = Order.read()
     agent = Agent(order.agent, kernel_url=order.agents, api_key=order.token, consumer_id=order.consumer)
-    runner = Runner(f"r-{order.agent}", kernel_url=order.runners, api_key=order.token, tools=[add, shaky])
+    runner = Runner(f"r-{order.agent}", kernel_url=order.runners, api_key=order.token, tools=[add, shaky, slow])
     async with Client(base_url=order.clients, api_key=order.token) as client:
         return await run(order, Sdk048(client), [agent.run_async(handler), runner.run_async()])
 

@@ -3,7 +3,7 @@
 | pk                               | sk              | attributes                                       |
 |--------------------------------------|---------------------|------------------------------------------------------|
 | EXEC#<contract id>               | EXEC            | state, version, lease, lease_until, write, payment,  |
-|                                  |                 | record (JSON), expires_at                        |
+|                                  |                 | record (JSON), told (items, JSON), expires_at    |
 | CLAIM#<chain>/<asset>/<from>/<nonce> | CLAIM           | contract, generation, status, write, expires_at  |
 | LEDGER#<year-month>              | <ms>#<contract>#<…> | row (JSON)                                       |
 
@@ -28,7 +28,7 @@ from piecework.due import Due
 from piecework.errors import LeaseLost, Unavailable
 from piecework.hire.executions import WEBHOOK_DUE, Execution, Executions, Failure, Kept, LedgerRow, Moved, NonceTaken
 from piecework.hire.states import State
-from piecework.jsons import canonical, loads
+from piecework.jsons import Json, canonical, loads
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
@@ -45,7 +45,7 @@ CONFLICT: Final = "TransactionConflict"
 TRANSACTION_CANCELED: Final = "TransactionCanceledException"
 CONFLICT_TRIES: Final = 8  # two transactions met on one item; one of them goes on within milliseconds
 CONFLICT_GAP_SECONDS: Final = 0.03
-OWN_ATTRIBUTES: Final = frozenset({"state", "version", "lease", "lease_until_ms", "payment"})
+OWN_ATTRIBUTES: Final = frozenset({"state", "version", "lease", "lease_until_ms", "payment", "items"})
 
 
 class ExecutionsTable(Executions):
@@ -63,6 +63,11 @@ class ExecutionsTable(Executions):
         with aws_errors(THE_TABLE):
             answer = self._client.get_item(TableName=self._table, Key=_execution_key(contract_id), ConsistentRead=True)
         return from_item(answer["Item"]) if "Item" in answer else None
+
+    def is_claimed(self, claim_key: str) -> bool:
+        with aws_errors(THE_TABLE):
+            answer = self._client.get_item(TableName=self._table, Key=_claim_key(claim_key), ConsistentRead=True)
+        return "Item" in answer
 
     def claim(self, before: Execution | None, after: Execution) -> None:
         write = _new_write()
@@ -85,14 +90,22 @@ class ExecutionsTable(Executions):
         self._move(before, after, AS_READ + AND_LAPSED, {":now": {"N": str(now_ms)}})
 
     def renew(self, contract_id: str, lease: str, until_ms: int) -> None:
+        self._under_lease(contract_id, lease, "SET lease_until = :until", {":until": {"N": str(until_ms)}})
+
+    def add_item(self, contract_id: str, lease: str, item: Mapping[str, Json]) -> None:
+        values = {":one": {"L": [{"S": canonical(dict(item)).decode()}]}, ":none": {"L": []}}
+        self._under_lease(contract_id, lease, "SET told = list_append(if_not_exists(told, :none), :one)", values)
+
+    def _under_lease(self, contract_id: str, lease: str, update: str, values: Item) -> None:
+        """Change a record outside of versions, while the lease is still held."""
         with aws_errors(THE_TABLE):
             try:
                 self._client.update_item(
                     TableName=self._table,
                     Key=_execution_key(contract_id),
-                    UpdateExpression="SET lease_until = :until",
+                    UpdateExpression=update,
                     ConditionExpression="lease = :lease",
-                    ExpressionAttributeValues={":until": {"N": str(until_ms)}, ":lease": {"S": lease}},
+                    ExpressionAttributeValues={":lease": {"S": lease}, **values},
                 )
                 return
             except ClientError as error:
@@ -248,6 +261,8 @@ def to_item(execution: Execution, write: str) -> Item:
         "record": {"S": canonical(record).decode()},
         "expires_at": {"N": str(execution.expires_at)},
     }
+    told = [{"S": canonical(dict(one)).decode()} for one in execution.items]
+    item |= {"told": {"L": told}} if told else {}
     return item | ({"payment": {"S": execution.payment}} if execution.payment else {})
 
 
@@ -264,4 +279,5 @@ def from_item(item: Mapping[str, Any]) -> Execution:
         lease=item["lease"]["S"],
         lease_until_ms=int(item["lease_until"]["N"]),
         payment=item["payment"]["S"] if "payment" in item else "",
+        items=tuple(loads(one["S"]) for one in item["told"]["L"]) if "told" in item else (),
     )

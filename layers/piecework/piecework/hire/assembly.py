@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from piecework.due import DueTimes, Nudge
 from piecework.executors import Log
@@ -22,8 +22,9 @@ from piecework.hire.outputs import INLINE_BYTES
 from piecework.hire.routes import HireRoutes
 from piecework.hire.rpc import Chain
 from piecework.hire.starting import Bounded, Starting
+from piecework.hire.telling import Telling, Unheard
 from piecework.hire.views import Rules, Views
-from piecework.hire.work import Progress, Work, no_progress
+from piecework.hire.work import Work
 from piecework.manifest import Bundle
 from piecework.pieces import Overflow, now_in_ms
 from piecework.renewal import Renewal
@@ -50,7 +51,7 @@ class Ports:
     clock: Callable[[], int] = now_in_ms
     bounded: Bounded = in_thread
     renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
-    progress: Progress = no_progress
+    telling: Telling = field(default_factory=Unheard)
     stream_url: Callable[[Execution], str | None] = no_stream
 
 
@@ -74,7 +75,8 @@ def assemble(ports: Ports, rules: Rules, *, inline_bytes: int = INLINE_BYTES, bo
         log=ports.log,
         clock=ports.clock,
         inline_bytes=inline_bytes,
-        progress=ports.progress,
+        telling=ports.telling,
+        record_item=lambda execution, item: ports.executions.add_item(execution.contract_id, execution.lease, item),
     )
     charging = Charging(ports.executions, ports.facilitator, ports.chain_of, ports.clock, ports.nudge, ports.log)
     attempts = Attempts(ports.executions, work, charging, ports.clock, ports.enqueue, ports.log, renewal=ports.renewal)

@@ -70,13 +70,15 @@ class Attempts:
             lease_until_ms=now_ms + LEASE_MS,
             started_at_ms=execution.started_at_ms or now_ms,
             crashes=execution.crashes + was_lost,
+            items=(),  # of the runner that is gone
         )
         self.executions.take_over(execution, after, now_ms)
         return after
 
     def hand_over(self, execution: Execution) -> Execution:
         """Leave an attempt that takes too long for a request to the queue."""
-        after = execution.moved(State.EXECUTING, lease="", lease_until_ms=0, due_ms=self.clock() + UNSTARTED_MS)
+        due_ms = self.clock() + UNSTARTED_MS
+        after = execution.moved(State.EXECUTING, lease="", lease_until_ms=0, due_ms=due_ms, items=())
         self.executions.move(execution, after)
         self.send(after)
         return after
@@ -109,8 +111,10 @@ class Attempts:
             "model": done.model,
             "is_partial": done.is_partial,
             "failure": None,
+            "items": done.items,
         }
         if execution.is_paid:
+            result["items"] = ()
             return self._end(execution, State.PARTIAL_FINAL if done.is_partial else State.COMPLETED, **result)
         if settle_seconds is not None:
             return self.charging.settle(execution, contract, terms, settle_seconds, **result)
@@ -127,13 +131,14 @@ class Attempts:
         return self._failed(execution, contract, Ended(LOST, is_final=False))
 
     def time_out(self, execution: Execution, contract: ContractRecord) -> Execution:
-        """The task's time is up: nothing is charged, and whatever still comes is dropped."""
+        """The task's time is up: nothing is kept of the seeker's money, and whatever still comes is dropped."""
         is_deadline = contract.deadline_ms < execution.created_at_ms + LONGEST_LIFE_MS
         code, text = (
             ("DEADLINE_MISSED", "the contract's deadline passed") if is_deadline else ("TASK_TIMEOUT", "24 h passed")
         )
-        failure = Failure(code, f"{text} before the task was done; nothing was charged")
-        return self._end(execution, State.TIMED_OUT, contract, failure=failure, result=None)
+        owed = "the payment is owed back" if execution.is_paid else "nothing was charged"
+        failure = Failure(code, f"{text} before the task was done; {owed}")
+        return self._end(execution, State.TIMED_OUT, contract, failure=failure, result=None, items=())
 
     def is_over(self, execution: Execution) -> bool:
         """Whether the task must time out now."""
@@ -141,7 +146,7 @@ class Attempts:
 
     def _failed(self, execution: Execution, contract: ContractRecord, ended: Ended) -> Execution:
         worked_ms = max(0, self.clock() - (execution.started_at_ms or self.clock()))
-        told: dict[str, Any] = {"failure": ended.failure, "worked_ms": worked_ms}
+        told: dict[str, Any] = {"failure": ended.failure, "worked_ms": worked_ms, "items": ()}
         if ended.is_final:
             return self._end(execution, State.FAILED_PERMANENT, contract, **told)
         if execution.attempt >= execution.attempts:

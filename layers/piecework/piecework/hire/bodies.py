@@ -4,17 +4,18 @@ A stored result turns into an answer only here, and only for a state that was pa
 is the same in every answer.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from piecework.hire.contracts import ContractRecord, time_text
 from piecework.hire.deliverables import Deliverables
 from piecework.hire.door import error_member
 from piecework.hire.errors import CODES
-from piecework.hire.executions import Execution, Failure
+from piecework.hire.executions import Execution, Failure, Item
 from piecework.hire.outputs import items_of
 from piecework.hire.states import State
+from piecework.hire.telling import without_secrets
 from piecework.hire.terms import receipt_headers
 from piecework.jsons import Json
 
@@ -69,6 +70,24 @@ class Bodies:
         wait = min(max(seconds, SHORTEST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
         return Answer(202, body | ({"stream_url": stream} if stream else {}), {"Retry-After": str(wait)})
 
+    def partly_done(
+        self, execution: Execution, contract: ContractRecord, expected_ms: int, items: Sequence[Item]
+    ) -> Answer:
+        """202: the task goes on, and some of it is done; before it is paid nothing of that can be had."""
+        pending = self.pending(execution, expected_ms)
+        made = [item if execution.is_paid else without_secrets(item) for item in items]
+        shown, entries = self._listed(made, is_fresh=True)
+        worked_ms = execution.worked_ms or self.clock() - execution.started_at_ms
+        body = {
+            **pending.body,
+            "status": "partial",
+            "final": False,
+            "output": {"type": "multiple", "items": shown},
+            "deliverables": entries,
+            "metadata": metadata(replace(execution, worked_ms=worked_ms), contract),
+        }
+        return Answer(pending.status, body, pending.headers)
+
     def finished(
         self, execution: Execution, contract: ContractRecord, output: Mapping[str, Json], *, is_fresh: bool = False
     ) -> Answer:
@@ -110,7 +129,11 @@ class Bodies:
         return min(until_ms, max(execution.ends_at_ms, now_ms))
 
     def _linked(self, output: Mapping[str, Json], is_fresh: bool) -> tuple[Mapping[str, Json], list[Json]]:
-        items = items_of(output)
+        shown, entries = self._listed(items_of(output), is_fresh)
+        return (shown[0] if output["type"] != "multiple" else {"type": "multiple", "items": shown}), entries
+
+    def _listed(self, items: Sequence[Item], is_fresh: bool) -> tuple[list[dict[str, Json]], list[Json]]:
+        """The items as `output` shows them, and the files among them as `deliverables` lists them."""
         linked = [self._item(item, is_fresh) for item in items]
         entries: list[Json] = [
             {name: value for name, value in item.items() if name != "type"} for item in linked if item["type"] == "file"
@@ -118,10 +141,14 @@ class Bodies:
         shown = [
             {name: value for name, value in item.items() if name not in ("expires_at", "details")} for item in linked
         ]
-        return (shown[0] if output["type"] != "multiple" else {"type": "multiple", "items": shown}), entries
+        return shown, entries
+
+    def item(self, item: Item) -> dict[str, Json]:
+        """One item as `output` shows it, with a fresh link."""
+        return self._listed([item], is_fresh=False)[0][0]
 
     def _item(self, item: Mapping[str, Json], is_fresh: bool) -> dict[str, Json]:
-        if item["type"] != "file":
+        if "key" not in item:  # no file, or a file that is withheld
             return dict(item)
         kept: dict[str, Json] = {name: value for name, value in item.items() if name != "key"}
         if not is_fresh and not self.files.exists(item["key"]):

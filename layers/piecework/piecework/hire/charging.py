@@ -131,7 +131,12 @@ class Charging:
         """
         now_ms, payment = self.clock(), payment_of(execution)
         record = Unsettled(
-            payment, terms, execution.hashes, execution.blind_ms or None, execution.funds_missing_ms or None
+            payment,
+            terms,
+            execution.hashes,
+            execution.blind_ms or None,
+            execution.funds_missing_ms or None,
+            execution.created_at_ms,
         )
         seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
         decision = reconcile(record, seen, now_ms)
@@ -165,7 +170,7 @@ class Charging:
             self.executions.move(execution, after, ledger=rows)
             return after
         target = State.PARTIAL_FINAL if execution.is_partial else State.COMPLETED
-        after = execution.moved(target, due_ms=0, finished_at_ms=now_ms, **changes)
+        after = execution.moved(target, due_ms=0, finished_at_ms=now_ms, items=(), **changes)
         self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
         return after
 

@@ -8,12 +8,13 @@ import base64
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import quote
 
 from piecework.executors import Artifact, Log
+from piecework.jsons import Json
 
 FILE_LIMIT: Final = 500_000_000  # bytes of one file
 MOST_FILES: Final = 100
@@ -45,6 +46,17 @@ class StoredFile:
     size: int
     checksum: str  # "sha256:" and lower-case hex
 
+    def as_item(self) -> dict[str, Json]:
+        """The file's output object as it is kept: with its key in place of a link."""
+        return {
+            "type": "file",
+            "name": self.name,
+            "key": self.key,
+            "mime": self.mime,
+            "size": self.size,
+            "checksum": self.checksum,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -66,11 +78,13 @@ class Deliverables(Protocol):
     def exists(self, key: str) -> bool: ...
 
 
-def store_files(store: Deliverables, folder: str, artifacts: Iterable[Artifact], log: Log) -> list[StoredFile]:
-    """Store every artifact under its index in `folder`."""
-    stored: list[StoredFile] = []
-    taken: set[str] = set()
-    for index, artifact in enumerate(artifacts):
+def store_files(
+    store: Deliverables, folder: str, artifacts: Sequence[Artifact], log: Log, already: Sequence[StoredFile] = ()
+) -> list[StoredFile]:
+    """Store every artifact under its index in `folder`; the first ones may be there `already`."""
+    stored = list(already)
+    taken = {file.name.lower() for file in stored}
+    for index, artifact in enumerate(artifacts[len(stored) :], len(stored)):
         name = unique_name(safe_name(artifact.name), taken)
         if name != artifact.name:
             log.warning("deliverable_renamed", name=name)

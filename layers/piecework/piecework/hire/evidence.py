@@ -2,8 +2,8 @@
 
     gather(record, chain, facilitator, now_ms) -> ChainEvidence | VerifyEvidence | None      # never raises
 
-The order of the questions matters. The latest block is read first and its time is the evidence's time: a nonce that is
-found unspent after that was unspent at that block.
+The latest block is read first and its time is the evidence's time. The nonce's state is asked for as of that block:
+behind one address there may be several nodes, and one that lags would call a nonce unspent long after it was spent.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def chain_evidence(record: Unsettled, chain: Chain, now_ms: int) -> ChainEvidenc
     if paid:
         return ChainEvidence(nonce_spent=True, chain_seconds=latest.seconds, paid=paid)
     signed, asset = record.payment.authorization, record.terms.network.usdc
-    if chain.nonce_spent(asset, signed.from_, signed.nonce):
+    if chain.nonce_spent(asset, signed.from_, signed.nonce, latest.number):
         return _spent(record, chain, latest, now_ms)
     return ChainEvidence(
         nonce_spent=False,
@@ -93,7 +93,8 @@ def _spent(record: Unsettled, chain: Chain, latest: Block, now_ms: int) -> Chain
 
 def _pages(record: Unsettled, latest: Block, now_ms: int) -> Iterator[tuple[int, int]]:
     """Ranges of blocks in which the authorization can have been spent, newest first."""
-    oldest = record.payment.authorization.valid_before - LONGEST_SECONDS - SEARCH_MARGIN_SECONDS
+    since = record.since_ms // 1000 or record.payment.authorization.valid_before - LONGEST_SECONDS
+    oldest = since - SEARCH_MARGIN_SECONDS
     seconds = max(latest.seconds, now_ms // 1000) - oldest
     lowest = max(0, latest.number - seconds // BLOCK_SECONDS)
     last = latest.number

@@ -21,6 +21,7 @@ WEBHOOK_DUE: Final = "webhook"
 DAY_MS: Final = 86_400_000
 KEPT_DAYS: Final = 90  # receipts and claims
 
+Item = Mapping[str, Json]  # an output object as it is kept: a file has its `key`, long content its `pointer`
 PaymentStatus = Literal[
     "authorized", "settling", "settled", "settled_unconfirmed", "unresolved", "not_charged", "failed"
 ]
@@ -103,6 +104,7 @@ class Execution:
     failure: Failure | None = None
     finished_at_ms: int = 0
     has_webhook: bool = False
+    items: tuple[Item, ...] = ()  # finished before the end, by the runner that holds or held the lease last
 
     @property
     def is_ended(self) -> bool:
@@ -176,6 +178,9 @@ class Executions(Protocol):
     def read(self, contract_id: str) -> Execution | None:
         """The record, strongly consistent."""
 
+    def is_claimed(self, claim_key: str) -> bool:
+        """Whether a payment was ever bound to a contract, strongly consistent."""
+
     def claim(self, before: Execution | None, after: Execution) -> None:
         """Bind `after`'s payment and write the record, in one transaction; `before`'s claim is released.
 
@@ -198,6 +203,9 @@ class Executions(Protocol):
 
     def renew(self, contract_id: str, lease: str, until_ms: int) -> None:
         """Move the lease on. Raises LeaseLost."""
+
+    def add_item(self, contract_id: str, lease: str, item: Item) -> None:
+        """Add a finished item, outside of versions as a renewal. Raises LeaseLost."""
 
     def ledger(self, month: str) -> list[LedgerRow]:
         """The ledger rows of a month, as in 2026-01, oldest first."""

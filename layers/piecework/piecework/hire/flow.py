@@ -110,7 +110,9 @@ class Hire:
         except Moved:
             raise
         except PieceworkError as error:
-            if error.retryable and self._has_moved(standing, contract):  # a twin of this request was faster and has paid
+            if error.retryable and self._has_moved(
+                standing, contract
+            ):  # a twin of this request was faster and has paid
                 raise Moved from None
             if not isinstance(error, PaymentInvalid):
                 raise

@@ -32,7 +32,7 @@ class Output:
 
     def stored(self, files: Sequence[StoredFile]) -> dict[str, Json]:
         """The output object with its files in their places."""
-        items = [file_item(file) for file in files] + ([dict(self.content)] if self.content else [])
+        items = [file.as_item() for file in files] + ([dict(self.content)] if self.content else [])
         return items[0] if len(items) == 1 else {"type": "multiple", "items": items}
 
 
@@ -65,18 +65,6 @@ def problem_of(content: Json, schema: Json) -> str | None:
         return compile_task_schema(schema).explain(content)
     except SchemaRejected as error:
         return f"output could not be checked: {error.message}"
-
-
-def file_item(file: StoredFile) -> dict[str, Json]:
-    """A file's output object as it is kept."""
-    return {
-        "type": "file",
-        "name": file.name,
-        "key": file.key,
-        "mime": file.mime,
-        "size": file.size,
-        "checksum": file.checksum,
-    }
 
 
 def items_of(output: Mapping[str, Json]) -> list[dict[str, Json]]:

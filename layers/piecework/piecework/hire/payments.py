@@ -92,7 +92,7 @@ def parse_payment(request: Request, *, v1: bool = True) -> Payment | None:
     if version == 1 and not v1:
         raise _malformed("send the payment in PAYMENT-SIGNATURE; x402 version 1 is switched off here")
     document = _decode(value)
-    if document.get("x402Version") != version or isinstance(document["x402Version"], bool):
+    if not _same(version, document.get("x402Version")):
         raise _malformed(f"x402Version must be {version} in this header")
     return read_payment({name: member for name, member in document.items() if name in FORWARDED[version]})
 

@@ -3,7 +3,7 @@
     chain: Chain = RpcChain(url)
     chain.latest() -> Block(number, seconds)             # each raises ChainUnavailable
     chain.receipt(hash) -> Receipt | None
-    chain.nonce_spent(asset, payer, nonce) -> bool
+    chain.nonce_spent(asset, payer, nonce, block) -> bool
     chain.nonce_logs(asset, payer, nonce, first, last) -> list[Log]
 
 The client asks a JSON-RPC node. It can send no transaction: it only ever names four reading methods.
@@ -69,8 +69,8 @@ class Chain(Protocol):
         """None while no block holds the transaction."""
         ...
 
-    def nonce_spent(self, asset: str, payer: str, nonce: str) -> bool:
-        """Used or cancelled: the state alone does not say which."""
+    def nonce_spent(self, asset: str, payer: str, nonce: str, block: int) -> bool:
+        """Used or cancelled as of a block: the state alone does not say which."""
         ...
 
     def nonce_logs(self, asset: str, payer: str, nonce: str, first: int, last: int) -> Sequence[Log]:
@@ -98,9 +98,9 @@ class RpcChain:
             return None
         return Receipt(_quantity(receipt.get("status")) == 1, tuple(_logs(receipt.get("logs"))))
 
-    def nonce_spent(self, asset: str, payer: str, nonce: str) -> bool:
+    def nonce_spent(self, asset: str, payer: str, nonce: str, block: int) -> bool:
         data = AUTHORIZATION_STATE + word(payer) + word(nonce)
-        return _quantity(self._call("eth_call", {"to": asset, "data": data}, "latest")) != 0
+        return _quantity(self._call("eth_call", {"to": asset, "data": data}, hex(block))) != 0
 
     def nonce_logs(self, asset: str, payer: str, nonce: str, first: int, last: int) -> Sequence[Log]:
         topics = [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], "0x" + word(payer), "0x" + word(nonce)]

@@ -3,9 +3,9 @@
     classify(settled, payment, terms, first=…) -> Paid | NotSent | NotPaid | Unknown
         `first`: no earlier `/settle` of this claim may have reached the facilitator
     reconcile(record, evidence, now_ms) -> Paid | PaidUnconfirmed | NotPaid | SettleAgain | Wait | Unresolved
-        record: Unsettled(payment, terms, hashes, blind_ms, funds_missing_ms)
+        record: Unsettled(payment, terms, hashes, blind_ms, funds_missing_ms, since_ms)
         evidence: ChainEvidence | VerifyEvidence | None
-    give_up_ms(payment)                            # from here on what is undecided is unresolved
+    give_up_ms(record)                             # from here on what is undecided is unresolved
     resend_seconds(tries), look_seconds(looks)     # when to try again after NOT SENT, when to look again at UNKNOWN
 
 Pure decisions: nothing here asks anybody (`piecework.hire.evidence` does). Only positive evidence releases a result,
@@ -58,6 +58,7 @@ NONCE_USED: Final = "_nonce_already_used"
 FUNDS_MISSING_NONCE_UNUSED: Final = "invalid_exact_evm_insufficient_balance"
 
 GIVE_UP_SECONDS: Final = 600  # after an authorization's end
+LONGEST_DOUBT_SECONDS: Final = 2 * 86_400  # from the claim on: the longest task, then the longest usual authorization
 PROOF_MARGIN_SECONDS: Final = 60  # after an authorization's end, for clocks that differ
 FACILITATOR_MARGIN_SECONDS: Final = 6  # facilitators take no authorization that ends sooner
 QUIET_MS: Final = 120_000  # how long a transfer that nobody told us of may take to show on the chain
@@ -142,9 +143,12 @@ def look_seconds(looks: int) -> int:
     return LOOK_SECONDS[min(looks, len(LOOK_SECONDS) - 1)]
 
 
-def give_up_ms(payment: Payment) -> int:
-    """From this time on a settlement that is still unknown is unresolved."""
-    return (payment.authorization.valid_before + GIVE_UP_SECONDS) * 1000
+def give_up_ms(record: "Unsettled") -> int:
+    """From this time on a settlement that is still unknown is unresolved, however long its authorization lives."""
+    ends_ms = record.payment.authorization.valid_before * 1000
+    if record.since_ms:
+        ends_ms = min(ends_ms, record.since_ms + LONGEST_DOUBT_SECONDS * 1000)
+    return ends_ms + GIVE_UP_SECONDS * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,7 @@ class Unsettled:
     hashes: tuple[str, ...] = ()
     blind_ms: int | None = None  # when the last `/settle` that named no hash was sent
     funds_missing_ms: int | None = None  # when `/verify` last said so with the nonce unused
+    since_ms: int = 0  # when the task was claimed: its payer may let an authorization live for years
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +222,8 @@ def reconcile(record: Unsettled, evidence: ChainEvidence | VerifyEvidence | None
         decision = _by_verify(record, evidence.verdict, now_ms)
     else:
         decision = Wait("no witness could be asked")
-    if isinstance(decision, Wait) and now_ms >= give_up_ms(record.payment):
-        return Unresolved(decision.why)
+    if isinstance(decision, Wait | SettleAgain) and now_ms >= give_up_ms(record):
+        return Unresolved(decision.why if isinstance(decision, Wait) else "the authorization is unspent and not taken")
     return decision
 
 

@@ -14,7 +14,7 @@ from piecework.hire.attempts import Attempts
 from piecework.hire.bodies import Answer
 from piecework.hire.charging import Charging
 from piecework.hire.contracts import ContractRecord
-from piecework.hire.executions import LONGEST_LIFE_MS, Execution, Executions
+from piecework.hire.executions import LONGEST_LIFE_MS, Execution, Executions, NonceTaken
 from piecework.hire.facilitator import Facilitator, SupportedKinds
 from piecework.hire.ids import new_task_id
 from piecework.hire.payments import Payment, PaymentInvalid, check_payment, claim_key, parse_payment
@@ -82,6 +82,7 @@ class Starting:
 
         Raises:
             PaymentInvalid: it does not pay this contract.
+            NonceTaken: it is bound to another contract, or to another input of this one.
             WorkerError: it cannot be read, is another's, or the facilitator cannot be asked.
         """
         rules, terms = self.views.rules, self.views.terms_of(contract, execution)
@@ -94,6 +95,10 @@ class Starting:
         if verdict.payer_differs:
             self.log.warning("payer_differs", contract_id=ask.contract_id)
         if not verdict.is_valid:
+            own = execution.claim_key if execution and not execution.is_ended else ""
+            key = claim_key(payment.authorization, contract.network)
+            if key != own and self.executions.is_claimed(key):  # whatever a facilitator says of a payment that was used
+                raise NonceTaken
             raise PaymentInvalid(verdict.reason or "invalid_payload")
         return payment
 

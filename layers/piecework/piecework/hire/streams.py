@@ -1,15 +1,16 @@
 """GET /stream/{task_id}: what happens to a task, as server-sent events that can be resumed (worker specification 4.5).
 
-Stored are progress events only, numbered without a gap, per task and generation (its `stream`). The first reader that
-finds the task ended puts an end mark at the next number, which no later progress can pass; what follows it (`output`,
-`item`, `error`, `done`) is made from the final body each time, so URLs are fresh and nothing of the output is stored
-here or given away before it is paid.
+Events are stored per task and generation (its `stream`), numbered without a gap: progress, and the output as it is
+made where that may be given away: the task was paid before the work, or the operator lets unpaid output out. The first
+reader that finds the task ended puts an end mark at the next number, which nothing later can pass; what follows it
+(`output`, `item`, `error`, `done`) is made from the final body each time, less what was sent before. A file is stored
+as its key and linked when it is read; before the task is paid it has no link.
 """
 
 import hmac
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from piecework.errors import PieceworkError
@@ -17,8 +18,9 @@ from piecework.hire.bodies import PAID, Bodies
 from piecework.hire.contracts import ContractRecord, Contracts
 from piecework.hire.door import clean
 from piecework.hire.errors import WorkerError
-from piecework.hire.executions import Execution, Executions
+from piecework.hire.executions import Execution, Executions, Item
 from piecework.hire.ids import CONTRACT_ID
+from piecework.hire.telling import Telling, without_secrets
 from piecework.jsons import Json, canonical, loads
 from piecework.pieces import Overflow
 
@@ -27,6 +29,7 @@ MAX_BYTES: Final = 5 * 1024 * 1024
 KEPT_MS: Final = 86_400_000  # after the end
 TOKEN_MS: Final = 86_400_000
 DELTA_CHARACTERS: Final = 65_536  # of a text in one `output` event
+LIVE_BYTES: Final = 300_000  # of one event while the task runs; DynamoDB refuses items over 400 KB
 RETRY_MS: Final = 2_000
 HEARTBEAT: Final = b": alive\n"  # without a blank line, which some clients take for an empty event
 END: Final = "end"
@@ -60,7 +63,7 @@ class StreamLog(Protocol):
 
 @dataclass(slots=True)
 class Recorder:
-    """Records one task's progress; a hint that may be lost, so it never fails a run."""
+    """Records what one task tells; a hint that may be lost, so it never fails a run."""
 
     log: StreamLog
     stream: str
@@ -70,17 +73,21 @@ class Recorder:
     _closed: bool = False
 
     def __call__(self, pct: float, text: str = "") -> None:
+        self.tell("progress", {"pct": _percent(pct), "message": clean(text)})
+
+    def tell(self, kind: str, data: Mapping[str, Json]) -> None:
+        """Record one event."""
         try:
-            while not self._closed and not self._append({"pct": _percent(pct), "message": clean(text)}):
+            while not self._closed and not self._append(kind, data):
                 pass  # another runner of the same task was faster: read on from where it is
         except PieceworkError:
             return
 
-    def _append(self, data: Mapping[str, Json]) -> bool:
+    def _append(self, kind: str, data: Mapping[str, Json]) -> bool:
         if self._last is None:
             self._catch_up()
         seq = (self._last or 0) + 1
-        event = Event(seq, "progress", data)
+        event = Event(seq, kind, data)
         size = len(event.frame())
         self._closed = self._closed or seq >= MAX_EVENTS or self._bytes + size > MAX_BYTES
         if self._closed:
@@ -99,19 +106,35 @@ class Recorder:
 
 
 @dataclass(slots=True)
-class Recording:
-    """The flow's `progress`: a recorder for the task at hand."""
+class Recording(Telling):
+    """Records what the flow's tasks tell, with a recorder for the task at hand."""
 
     log: StreamLog
+    unpaid_output: bool = False
     _recorder: Recorder | None = None
 
-    def __call__(self, execution: Execution, pct: float, text: str) -> None:
+    def progress(self, execution: Execution, pct: float, text: str) -> None:
+        self._of(execution)(pct, text)
+
+    def item(self, execution: Execution, item: Item) -> None:
+        data = without_secrets(item) if item["type"] == "file" and not execution.is_paid else item
+        if self._may_show(execution) and len(canonical(dict(data))) <= LIVE_BYTES:
+            self._of(execution).tell("item", data)
+
+    def delta(self, execution: Execution, index: int, text: str) -> None:
+        if self._may_show(execution) and len(text) <= DELTA_CHARACTERS:
+            self._of(execution).tell("output", {"index": index, "delta": text})
+
+    def _may_show(self, execution: Execution) -> bool:
+        return execution.is_paid or self.unpaid_output
+
+    def _of(self, execution: Execution) -> Recorder:
         stream = stream_of(execution)
         recorder = self._recorder
         if recorder is None or recorder.stream != stream:
             recorder = Recorder(self.log, stream, (execution.ends_at_ms + 2 * KEPT_MS) // 1000)
         self._recorder = recorder
-        recorder(pct, text)
+        return recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +150,9 @@ class Tasks(Protocol):
     """Finds tasks; one of another contract is as absent as an unknown one."""
 
     def look(self, contract_id: str, task_id: str) -> Look | None: ...
+
+    def item(self, item: Item) -> Item:
+        """An item that was told before the end, as a reader sees it now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +186,10 @@ class Streams:
         events = stored if look.final is None else self._ended(stored, look)
         after = int(last_id) if _SEQUENCE.fullmatch(last_id) else 0
         known = after if after <= len(events) else 0
-        return Batch(events[known:], ended=look.final is not None)
+        return Batch([self._shown(event) for event in events[known:]], ended=look.final is not None)
+
+    def _shown(self, event: Event) -> Event:
+        return replace(event, data=self.tasks.item(event.data)) if "key" in event.data else event
 
     def _ended(self, stored: list[Event], look: Look) -> list[Event]:
         """Every event of an ended task; the end mark is set if it is not there."""
@@ -168,12 +197,12 @@ class Streams:
             mark = Event(len(stored) + 1, END, {})
             expires_at = (max(look.finished_at_ms, self.clock()) + 2 * KEPT_MS) // 1000
             stored = [*stored, mark] if self.log.append(look.stream, mark, expires_at) else self.log.read(look.stream)
-        return [*stored[:-1], *final_events(len(stored), look.final or {})]
+        return [*stored[:-1], *final_events(len(stored), look.final or {}, stored[:-1])]
 
 
-def final_events(first: int, body: Mapping[str, Json]) -> list[Event]:
-    """The events of a final body, numbered from `first`."""
-    kinds = [*_outputs(body.get("output")), *_errors(body.get("error")), ("done", body)]
+def final_events(first: int, body: Mapping[str, Json], before: Sequence[Event] = ()) -> list[Event]:
+    """The events of a final body, numbered from `first`, less the output that was sent `before`."""
+    kinds = [*_outputs(body.get("output"), before), *_errors(body.get("error")), ("done", body)]
     if sum(len(canonical(dict(data))) for _, data in kinds) > MAX_BYTES:
         kinds = kinds[-1:]  # `done` holds all of it once
     return [Event(first + place, kind, data) for place, (kind, data) in enumerate(kinds)]
@@ -198,6 +227,9 @@ class HiredTasks:
     executions: Executions
     bodies: Bodies
     texts: Overflow
+
+    def item(self, item: Item) -> Item:
+        return self.bodies.item(item)
 
     def look(self, contract_id: str, task_id: str) -> Look | None:
         execution = self.executions.read(contract_id)
@@ -262,18 +294,34 @@ def reader_of(contract_ids: Sequence[str], token: str, task_id: str, tokens: Str
     return contract_ids[0]
 
 
-def _outputs(output: Any) -> Iterator[tuple[str, Mapping[str, Json]]]:
+def _outputs(output: Any, before: Sequence[Event]) -> Iterator[tuple[str, Mapping[str, Json]]]:
     if not isinstance(output, dict):
         return
-    if output.get("type") == "multiple":
-        for item in output["items"]:
+    if output.get("type") == "text":
+        yield from _deltas(output["content"], before)
+        return
+    sent = [_identity(event.data) for event in before if event.kind == "item" and "withheld" not in event.data]
+    for item in output["items"] if output.get("type") == "multiple" else [output]:
+        if _identity(item) not in sent:
             yield "item", item
-    elif output.get("type") == "text":
-        text = output["content"]
-        for index, start in enumerate(range(0, len(text), DELTA_CHARACTERS)):
-            yield "output", {"index": index, "delta": text[start : start + DELTA_CHARACTERS]}
-    else:
-        yield "item", output
+
+
+def _deltas(text: str, before: Sequence[Event]) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    """What is left of a text; a run whose deltas it does not begin with is left behind by a new index 0."""
+    sent: list[str] = []
+    for delta in [event.data for event in before if event.kind == "output"]:
+        sent = [] if delta["index"] == 0 else sent
+        if delta["index"] == len(sent):  # others belong to a run that was taken over
+            sent.append(delta["delta"])
+    begun = "".join(sent)
+    index, done = (len(sent), len(begun)) if text.startswith(begun) else (0, 0)
+    for place, start in enumerate(range(done, len(text), DELTA_CHARACTERS), index):
+        yield "output", {"index": place, "delta": text[start : start + DELTA_CHARACTERS]}
+
+
+def _identity(item: Mapping[str, Json]) -> tuple[Json, ...]:
+    """What makes an item the one that was sent: of a file not its link."""
+    return tuple(item.get(name) for name in ("type", "name", "checksum", "content"))
 
 
 def _errors(error: Any) -> Iterator[tuple[str, Mapping[str, Json]]]:

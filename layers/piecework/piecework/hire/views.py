@@ -52,7 +52,11 @@ class Views:
             output = self.work.kept(execution.result)
             return self.bodies.finished(execution, contract, output, is_fresh=is_fresh)
         if execution.state in PENDING:
-            return self.bodies.pending(execution, self.executor_of(contract, execution).expected_ms)
+            expected_ms = self.executor_of(contract, execution).expected_ms
+            if not execution.items:
+                return self.bodies.pending(execution, expected_ms)
+            items = [self.work.item(item) for item in execution.items]
+            return self.bodies.partly_done(execution, contract, expected_ms, items)
         return self.bodies.failed(execution, contract)
 
     def told(self, execution: Execution, contract: ContractRecord, *, is_fresh: bool = False) -> Answer:

@@ -6,14 +6,15 @@ leaves the seeker another attempt. Steps that were recorded are replayed when an
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from piecework.errors import BadRequest, NoValidOutput, PieceworkError, Refused, Unprocessable
 from piecework.executors import Executor, Log, Outcome, Run, Task
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.deliverables import Deliverables, store_files
-from piecework.hire.executions import Execution, Failure, Kept
+from piecework.hire.executions import Execution, Failure, Item, Kept
 from piecework.hire.outputs import INLINE_BYTES, OutputRefused, output_of, problem_of
+from piecework.hire.telling import Telling, Told, Unheard
 from piecework.jsons import Json, canonical, loads
 from piecework.manifest import Bundle
 from piecework.pieces import INLINE_LIMIT, Claim, Overflow, State, now_in_ms, piece_key
@@ -38,6 +39,7 @@ class Made:
     worked_ms: int
     model: str
     is_partial: bool = False
+    items: tuple[Item, ...] = ()  # what was told before the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +50,8 @@ class Ended:
     is_final: bool
 
 
-class Progress(Protocol):
-    """Takes what a running task says of itself; may lose it."""
-
-    def __call__(self, execution: Execution, pct: float, text: str) -> None: ...
-
-
-def no_progress(execution: Execution, pct: float, text: str) -> None:
-    """For doors and tests without streams."""
+def no_record(execution: Execution, item: Item) -> None:
+    """For tests without a record."""
 
 
 class Work:
@@ -71,7 +67,8 @@ class Work:
         log: Log,
         clock: Callable[[], int] = now_in_ms,
         inline_bytes: int = INLINE_BYTES,
-        progress: Progress = no_progress,
+        telling: Telling | None = None,
+        record_item: Callable[[Execution, Item], None] = no_record,
     ) -> None:
         self._bundle = bundle
         self._files = files
@@ -80,7 +77,8 @@ class Work:
         self._log = log
         self._clock = clock
         self._inline_bytes = inline_bytes
-        self._progress = progress
+        self._telling = telling or Unheard()
+        self._record_item = record_item
 
     def executor_of(self, contract: ContractRecord) -> Executor:
         """Who serves a contract: the first requirement that names an executor, else the bundle's default."""
@@ -101,6 +99,12 @@ class Work:
         self._texts.put(pointer, raw)
         return Kept(pointer=pointer)
 
+    def item(self, item: Item) -> Item:
+        """An item with what it holds."""
+        if "pointer" not in item:
+            return item
+        return {"type": item["type"], "content": loads(self._texts.get(item["pointer"]))}
+
     def kept(self, kept: Kept) -> Json:
         """The value that was kept."""
         return loads(kept.text if kept.pointer is None else self._texts.get(kept.pointer))  # type: ignore[arg-type]
@@ -115,7 +119,9 @@ class Work:
         began_ms = self._clock()
         ends_ms = min(until_ms, execution.ends_at_ms, began_ms + executor.max_duration_ms)
         inputs = self.kept(execution.input)
-        run = self._run_of(execution, ends_ms, is_fresh)
+        folder = f"{execution.contract_id}/{execution.task_id}/g{execution.generation}/{execution.lease}"
+        told = Told(execution, folder, self._files, self._texts, self._record_item, self._telling, self._log)
+        run = self._run_of(execution, ends_ms, is_fresh, told)
         outcome = self._attempt(executor, _task(contract, execution, executor, inputs, ends_ms), run)
         if isinstance(outcome, Ended):
             return outcome
@@ -132,10 +138,10 @@ class Work:
             )
         except OutputRefused as refusal:
             return Ended(Failure("OUTPUT_SCHEMA_INVALID", str(refusal)), is_final=False)
-        folder = f"{execution.contract_id}/{execution.task_id}/g{execution.generation}/{execution.lease}"
-        stored = output.stored(store_files(self._files, f"deliverables/{folder}", output.files, self._log))
-        kept = self.keep(f"work/{folder}/result", stored)
-        return Made(kept, self._clock() - began_ms, str(run.facts.get("model", executor.name)), outcome.is_partial)
+        files = store_files(self._files, f"deliverables/{folder}", output.files, self._log, told.stored)
+        kept = self.keep(f"work/{folder}/result", output.stored(files))
+        model = str(run.facts.get("model", executor.name))
+        return Made(kept, self._clock() - began_ms, model, outcome.is_partial, tuple(told.items))
 
     def _attempt(self, executor: Executor, task: Task, run: Run) -> Outcome | Ended:
         try:
@@ -147,14 +153,16 @@ class Work:
             failure = Failure("INTERNAL_ERROR", "the executor failed; the worker's log has the reason")
             return Ended(failure, is_final=False)
 
-    def _run_of(self, execution: Execution, ends_ms: int, is_fresh: bool) -> Run:
+    def _run_of(self, execution: Execution, ends_ms: int, is_fresh: bool, told: Told) -> Run:
         key = piece_key("worker", execution.contract_id, str(execution.generation), str(execution.attempt))
         claim = Claim(key, execution.lease, execution.body_digest, after=None if is_fresh else State.RUNNING)
         return Run(
             remaining_ms=lambda: ends_ms - self._clock(),
             steps=PieceSteps(self._steps, claim, lambda: self._clock() // 1000 + STEP_DAYS * 86_400),
             log=self._log,
-            on_progress=lambda pct, text: self._progress(execution, pct, text),
+            on_progress=told.progress,
+            on_item=told.item,
+            on_delta=told.delta,
         )
 
 
@@ -173,7 +181,7 @@ def _task(contract: ContractRecord, execution: Execution, executor: Executor, in
     return Task(
         door="worker",
         caller=document["parties"]["seeker"]["agent_id"],
-        task_type=executor.task_types[0],
+        task_type=next(iter(executor.task_types), executor.name),
         prompt=prompt if isinstance(prompt, str) else document["task"]["description"],
         inputs=inputs,
         output_schema=contract.output_schema,

@@ -1,20 +1,28 @@
-"""Bells: what one process commits wakes its own open streams at once; streams of other processes find it by looking."""
+"""Bells: who commits news for a stream rings for it, so that many idle streams need not look through their outboxes.
 
-from collections.abc import Callable
+A bell is a hint. It is rung after the commit and may be lost; every stream also looks by itself once a second. Streams
+of the same process are woken at once. Bells of other processes are rows that all streams of a process read in one
+request: looking through a hundred outboxes ten times a second would cost a thousand requests, this costs ten.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Protocol, cast
 
-from piecework.kernel.changes import Change
+from piecework.errors import PieceworkError
+from piecework.kernel.changes import Change, Push
 from piecework.kernel.ports import Executions
 
-Key = tuple[
-    str, ...
-]  # ("agent", agent id, consumer id), ("runner", runner id, consumer id) or ("monitor", execution id)
+Key = tuple[str, str, str]  # kind, owner, consumer: of an agent or a runner; ("monitor", execution id, "")
 
 
-class Bell(Protocol):
-    """Wakes the streams of a key; may be called from any thread."""
+class BellRows(Protocol):
+    """Bells that other processes hear."""
 
-    def __call__(self, key: Key, /) -> None: ...
+    def ring(self, keys: Iterable[Key]) -> None: ...
+
+    def rung(self, keys: Collection[Key]) -> Mapping[Key, str]:
+        """A mark per bell that was ever rung, another one after each ring."""
 
 
 def agent_key(agent_id: str, consumer_id: str) -> Key:
@@ -29,24 +37,35 @@ def runner_key(runner_id: str, consumer_id: str) -> Key:
 
 def monitor_key(execution_id: str) -> Key:
     """The streams that follow an execution."""
-    return ("monitor", execution_id)
+    return ("monitor", execution_id, "")
 
 
 def rung_by(change: Change) -> set[Key]:
-    """Whom a change has news for."""
-    keys = {agent_key(push.agent_id, push.consumer_id) for push in change.pushes} | {monitor_key(change.after.id)}
+    """The agents and runners that a change has news for."""
+    keys = {agent_key(push.agent_id, push.consumer_id) for push in change.pushes if not _is_known(push, change)}
     if change.job_push is not None:
         keys.add(runner_key(change.job_push.to.runner_id, change.job_push.to.consumer_id))
     return keys
 
 
-def ringing(executions: Executions, ring: Bell) -> Executions:
-    """The same executions; a commit rings for whom it has news."""
+def ringing(executions: Executions, ring: Callable[[Change], None]) -> Executions:
+    """The same executions; every commit rings."""
     return cast("Executions", _Ringing(executions, ring))
 
 
+def ring_rows(rows: BellRows) -> Callable[[Change], None]:
+    """Rings for other processes. The change stands whatever comes of it."""
+
+    def ring(change: Change) -> None:
+        if keys := rung_by(change):
+            with suppress(PieceworkError):
+                rows.ring(keys)
+
+    return ring
+
+
 class _Ringing:
-    def __init__(self, executions: Executions, ring: Bell) -> None:
+    def __init__(self, executions: Executions, ring: Callable[[Change], None]) -> None:
         self._executions, self._ring = executions, ring
 
     def __getattr__(self, name: str) -> Callable[..., object]:
@@ -55,5 +74,10 @@ class _Ringing:
 
     def commit(self, change: Change) -> None:
         self._executions.commit(change)
-        for key in rung_by(change):
-            self._ring(key)
+        self._ring(change)
+
+
+def _is_known(push: Push, change: Change) -> bool:
+    """A local step's result comes from the agent itself: it does not wait for the push."""
+    step = change.before.steps.get(push.ref) if change.before and push.kind == "tool.result" else None
+    return step is not None and not step.remote

@@ -27,6 +27,7 @@ class Outcome:
     status: StepStatus
     result: Json = None
     error: str = ""
+    is_denied: bool = False  # a person said no: the tool was never called
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,5 +24,4 @@ def rfc3339(at_ms: int | None) -> str:
 
 def millis(text: str) -> int:
     """The milliseconds of a time that `rfc3339` wrote."""
-    moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    return round(datetime.fromisoformat(text).timestamp() * 1000)

@@ -21,14 +21,15 @@ from piecework.kernel.changes import Change
 from piecework.kernel.commands import Command, Expire
 from piecework.kernel.decide import decide
 from piecework.kernel.drafts import Decision, NewId
-from piecework.kernel.errors import ServiceUnavailable
+from piecework.kernel.errors import ExecutionTainted, ServiceUnavailable
+from piecework.kernel.evolve import LogBroken
 from piecework.kernel.ports import ConnectionTaken, Executions, Linked, Moved, Read
 from piecework.kernel.rules import Rules
 from piecework.kernel.state import Connection
 
 FIRST_PAUSE: Final = 0.01  # seconds
 LONGEST_PAUSE: Final = 0.2
-PATIENCE: Final = 2.0  # seconds slept over conflicts, spread over all; a burst of 20 writers needs half a second
+PATIENCE: Final = 4.0  # seconds slept over conflicts; a burst of 20 writers needs about one
 
 
 class Assigner(Protocol):
@@ -125,8 +126,15 @@ class Commits:
         return self.run(execution_id, attempt, step_id=step_id)
 
     def decided(self, read: Read, command: Command) -> Decision:
-        """What a command comes to now."""
-        return decide(read, command, self._around.clock(), self._rules, self._around.new_id)
+        """What a command comes to now.
+
+        Raises:
+            KernelError: it is refused.
+        """
+        try:
+            return decide(read, command, self._around.clock(), self._rules, self._around.new_id)
+        except LogBroken:
+            raise ExecutionTainted from None
 
     def follow(self, change: Change) -> int:
         """Offer and hand out what a stored change has made possible; how many executions were given out.

@@ -14,7 +14,7 @@ from piecework.kernel.policy.verdicts import Decision as Policy
 from piecework.kernel.policy.verdicts import Verdict
 from piecework.kernel.ports import Read
 from piecework.kernel.rules import REMOTE_ATTEMPTS
-from piecework.kernel.state import Execution, StepStatus
+from piecework.kernel.state import Execution
 
 Answer = dict[str, Json]
 ACCEPTED: Final[Answer] = {"accepted": True}
@@ -97,7 +97,7 @@ def _repeat(draft: Draft, read: Read, answered: Answered) -> Decision:
     draft.keep_session()
     if outcome:
         if answered.answer.get("pending_approval"):
-            draft.push("approval.resolved", answered.step_id, approved=outcome.status is StepStatus.SUCCEEDED)
+            draft.push("approval.resolved", answered.step_id, approved=not outcome.is_denied)
         draft.push("tool.result", answered.step_id)
     return Decision(draft.change(), answered.answer)
 
@@ -154,7 +154,7 @@ def _ask_person(draft: Draft, intent: Intent, verdict: Verdict, step_id: str) ->
         [
             ("step.created", _created(intent, 1, until), step_id),
             ("step.approval_required", asked, step_id),
-            ("execution.blocked", blocked, step_id),
+            ("execution.blocked", blocked, ""),
         ]
     )
     draft.count(metrics.intents(intent.type, "pending_approval"))

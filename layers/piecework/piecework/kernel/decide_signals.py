@@ -93,7 +93,7 @@ def _grant(draft: Draft, step: Step, command: Signal, received: Event) -> None:
 
 
 def _deny(draft: Draft, step: Step, reason: str, received: Event) -> None:
-    draft.outcomes[step.id] = Outcome(StepStatus.FAILED, error=reason)
+    draft.outcomes[step.id] = Outcome(StepStatus.FAILED, error=reason, is_denied=True)
     draft.note(step, StepStatus.FAILED, reason)
     draft.batch(
         [

@@ -20,6 +20,7 @@ def step_result(draft: Draft, read: Read, command: StepResult) -> Decision:
     checks.sound(draft.state)
     step = checks.open_step(read, command.step_id)
     draft.keep_session()
+    draft.drop_job(step, frees=False)  # whoever holds it is still at work
     _end(draft, step, success=command.success, data=command.data, error=command.error)
     return Decision(draft.change())
 
@@ -30,6 +31,7 @@ def job_result(draft: Draft, read: Read, command: JobResult) -> Decision:
     step = checks.open_step(read, command.step_id)
     if not step.remote or step.job is None or step.job.id != command.job_id:
         raise StepResolved("this is not the step's current job")
+    draft.drop_job(step, frees=True)
     if command.retryable and not command.success and step.attempt < step.max_attempts:
         _retry(draft, step, command.error)
     else:
@@ -78,7 +80,6 @@ def requeue(draft: Draft, command: Requeue) -> Decision:
 
 
 def _end(draft: Draft, step: Step, *, success: bool, data: Json, error: str) -> None:
-    draft.drop_job(step, frees=True)
     if success:
         draft.append("step.completed", {"result": data}, step.id, chain=draft.fresh())
         draft.outcomes[step.id] = Outcome(StepStatus.SUCCEEDED, result=data)
@@ -93,7 +94,6 @@ def _end(draft: Draft, step: Step, *, success: bool, data: Json, error: str) -> 
 
 def _retry(draft: Draft, step: Step, error: str) -> None:
     attempt = step.attempt + 1
-    draft.drop_job(step, frees=True)
     draft.note(step, StepStatus.FAILED, error)
     draft.batch(
         [

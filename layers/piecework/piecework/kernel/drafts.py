@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from piecework.jsons import Json
 from piecework.kernel.changes import Answered, Change, HistoryEntry, JobPush, Outcome, Push, QueuedJob, StepRecord
@@ -10,6 +11,8 @@ from piecework.kernel.evolve import evolve
 from piecework.kernel.ports import Linked
 from piecework.kernel.rules import ENDED_AT_ONCE, SESSION_AFTER_END_MS, Rules
 from piecework.kernel.state import Connection, Execution, Job, Step, StepStatus
+
+HISTORY_ERROR: Final = 4_096  # characters of an error that `history` keeps; the event has all of it
 
 NewId = Callable[[int], str]  # of the present time
 Entry = tuple[str, dict[str, Json], str]  # type, payload, step id
@@ -148,7 +151,9 @@ class Draft:
 
     def note(self, step: Step, status: StepStatus, error: str = "") -> None:
         """Write a terminal attempt down for `history`."""
-        self.history.append(HistoryEntry(step.id, step.attempt, step.tool_id, status, self.now_ms, error))
+        self.history.append(
+            HistoryEntry(step.id, step.attempt, step.tool_id, status, self.now_ms, error[:HISTORY_ERROR])
+        )
 
     def cancelling(self, steps: Sequence[Step], reason: str) -> list[Entry]:
         """The entries that cancel steps; their queued jobs go with them."""

@@ -107,8 +107,8 @@ class PushStream:
             if is_beat or self._is_new:
                 self._feed.seek_work()
                 self._is_new = False
-            self._collect(now, frames)
             self._tidy(now)
+            self._collect(now, frames)
         except Replaced:
             return Step(ends=True)
         except LastCall:

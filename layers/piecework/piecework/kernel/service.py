@@ -1,8 +1,9 @@
 """The kernel door's operations, one method per endpoint or occasion (specification sections 1, 2 and 10.1)."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Final
 
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
@@ -27,7 +28,7 @@ from piecework.kernel.cursors import cursor_of, place_of
 from piecework.kernel.decide import decide_new
 from piecework.kernel.decide_signals import tool_to_dispatch
 from piecework.kernel.drafts import Decision
-from piecework.kernel.errors import ConflictError, NotFoundError
+from piecework.kernel.errors import ConflictError, NotFoundError, SessionExpired
 from piecework.kernel.events import Event
 from piecework.kernel.intents import CHOICES, Intents, Judging
 from piecework.kernel.policy.windows import RateWindows
@@ -35,6 +36,8 @@ from piecework.kernel.ports import Agents, Approval, Executions, Filter, Linked,
 from piecework.kernel.rules import Rules
 from piecework.kernel.sessions import Sessions
 from piecework.kernel.touching import Touching
+
+FRESH_MS: Final = 1_500  # half of what a lapsed consumer stays on record
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,8 @@ class Kernel:
         Raises:
             KernelError: it is refused.
         """
-        return self._intents.take(execution_id, session_id, intent)
+        with self._ending_lapsed(execution_id, session_id):
+            return self._intents.take(execution_id, session_id, intent)
 
     def step_result(
         self, execution_id: str, session_id: str, step_id: str, success: bool, data: Json, error: str
@@ -160,13 +164,18 @@ class Kernel:
             self._sessions.check(read, session_id, now_ms)
             return self._commits.decided(read, command)
 
-        self._commits.run(execution_id, attempt, step_id=step_id, session_id=session_id)
+        with self._ending_lapsed(execution_id, session_id):
+            self._commits.run(execution_id, attempt, step_id=step_id, session_id=session_id)
 
     def assign(self, execution_id: str, consumer_id: str, agent_id: str) -> bool:
-        """Give a waiting execution to a consumer of its agent; False when it does not wait any more."""
+        """Give a waiting execution to a consumer of its agent; False when it does not wait any more.
+
+        It gives up early: a choice of long ago may name a consumer whose end has been dealt with already.
+        """
+        until = self._around.clock() + FRESH_MS
 
         def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
-            if read.execution is None or read.execution.agent_id != agent_id:
+            if read.execution is None or read.execution.agent_id != agent_id or self._around.clock() > until:
                 return Decision(None, answer=False)
             return self._commits.decided(read, Assign(consumer_id))
 
@@ -241,6 +250,16 @@ class Kernel:
     def touch(self, execution_id: str) -> None:
         """Do what an execution's timers ask for now."""
         self._touching.touch(execution_id)
+
+    @contextmanager
+    def _ending_lapsed(self, execution_id: str, session_id: str) -> Iterator[None]:
+        """A session that turns out to have lapsed ends here, should nobody have noticed; the refusal stands."""
+        try:
+            yield
+        except SessionExpired:
+            with suppress(PieceworkError):
+                self.agent_lost(execution_id, session_id)
+            raise
 
     def _view(self, execution_id: str) -> View:
         view = self._executions.view(execution_id)

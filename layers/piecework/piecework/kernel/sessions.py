@@ -2,6 +2,7 @@
 
 from piecework.kernel import checks
 from piecework.kernel.errors import SessionExpired, SessionNotFound, ValidationError
+from piecework.kernel.hosted import HOSTED
 from piecework.kernel.ports import Agents, Executions, Read
 from piecework.kernel.rules import Rules
 from piecework.kernel.state import Execution, Session
@@ -38,6 +39,6 @@ class Sessions:
 
     def lives(self, execution: Execution, session: Session, now_ms: int) -> bool:
         """Whether a session counts; only one without a recent sign of life costs a request."""
-        if session.expires_at_ms > now_ms:
+        if session.expires_at_ms > now_ms or session.consumer_id == HOSTED:
             return True
         return checks.is_connected(self._agents.find(execution.agent_id, session.consumer_id), now_ms, self._rules)

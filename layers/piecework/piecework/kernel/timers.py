@@ -1,5 +1,6 @@
 """When an execution must be looked at again; everything is derived from its checkpoint (specification 1.7, 10.3)."""
 
+from piecework.kernel import hosted
 from piecework.kernel.rules import Rules
 from piecework.kernel.state import Execution, Job, Status, Step
 
@@ -14,6 +15,8 @@ def due_at(execution: Execution, rules: Rules) -> int:
     times += [job.not_before_ms for job in queued_jobs(execution) if job.not_before_ms > execution.clock_ms]
     if execution.unattended_at_ms is not None:
         times.append(execution.unattended_at_ms + rules.agent_timeout_ms)
+    if hosted.is_idle(execution):
+        times.append(execution.clock_ms + hosted.LOOK_MS)
     return min(times)
 
 

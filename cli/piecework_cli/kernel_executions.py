@@ -1,0 +1,107 @@
+"""`piecework exec`: what the kernel door's executions do, and ending or signalling one."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from piecework.jsons import loads
+from piecework_cli.kernel import KernelClient, add_kernel_options, at, query
+from piecework_cli.output import show
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+STATUSES: Final = ("pending", "running", "blocked", "completed", "failed", "cancelled")
+COMPLETED: Final = "execution.completed"
+PAGE: Final = 200  # the most that one answer lists
+SUMMARY_CHARACTERS: Final = 120
+
+
+def add(commands: "Commands") -> None:
+    """Add the group to the command line."""
+    parser = commands.add_parser("exec", help="executions of the kernel door")
+    add_kernel_options(parser)
+    group = parser.add_subparsers(required=True, metavar="ACTION")
+    listing = group.add_parser("ls", help="executions, newest first; a line for each")
+    listing.add_argument("--status", choices=STATUSES, help="only those in this status")
+    listing.add_argument("--agent", help="only those of this agent")
+    listing.add_argument("--label", action="append", default=[], metavar="KEY:VALUE", help="only those with this label")
+    listing.add_argument("--limit", type=int, default=50, help="how many at the most")
+    listing.set_defaults(run=list_executions)
+    getting = group.add_parser("get", help="one execution, with its input and output")
+    getting.add_argument("--events", action="store_true", help="with its whole log")
+    getting.set_defaults(run=get)
+    watching = group.add_parser("watch", help="a line for each event until it has ended; 1 unless it completed")
+    watching.add_argument("--after", type=int, default=0, metavar="SEQUENCE", help="only events after this one")
+    watching.add_argument("--json", action="store_true", help="whole events, one JSON object a line")
+    watching.set_defaults(run=watch)
+    cancelling = group.add_parser("cancel", help="end it for good")
+    cancelling.set_defaults(run=cancel)
+    signalling = group.add_parser("signal", help="send it a signal")
+    signalling.add_argument("--payload", metavar="JSON", help="what goes with it; null if not given")
+    signalling.set_defaults(run=signal)
+    for one in (getting, watching, cancelling, signalling):
+        one.add_argument("execution", help="its id")
+    signalling.add_argument("type", help="the signal's type")
+
+
+def list_executions(options: argparse.Namespace) -> None:
+    """Print a line per execution, following pages up to the limit."""
+    kernel, left, cursor = KernelClient.of(options), options.limit, ""
+    while left > 0:
+        asked = {"status": options.status, "agent_id": options.agent, "cursor": cursor, "limit": min(left, PAGE)}
+        page = kernel.ask("GET", f"/v0/executions{query(asked, options.label)}")
+        for row in page["executions"]:
+            labels = " ".join(f"{name}:{value}" for name, value in row["labels"].items())
+            print(f"{row['id']}  {row['status']:<9}  {row['created_at']}  {row['agent_id']}  {labels}".rstrip())
+        left, cursor = left - len(page["executions"]), page["next_cursor"]
+        if not cursor:
+            return
+
+
+def get(options: argparse.Namespace) -> None:
+    """Print an execution, and its log if that is asked for."""
+    kernel = KernelClient.of(options)
+    execution = kernel.ask("GET", at(options.execution))
+    if options.events:
+        execution["events"] = _log(kernel, options.execution)
+    show(execution)
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Print every event as it comes; 0 when the execution has completed, 1 when it ended otherwise."""
+    kind = ""
+    for event in KernelClient.of(options).follow(options.execution, options.after):
+        kind = event["type"]
+        print(json.dumps(event) if options.json else line_of(event), flush=True)
+    return 0 if kind == COMPLETED else 1
+
+
+def cancel(options: argparse.Namespace) -> None:
+    """Cancel an execution, and print it as it is now."""
+    show(KernelClient.of(options).ask("POST", at(options.execution, "cancel")))
+
+
+def signal(options: argparse.Namespace) -> None:
+    """Send a signal."""
+    payload = None if options.payload is None else loads(options.payload)
+    body = {"signal_type": options.type, "payload": payload}
+    KernelClient.of(options).ask("POST", at(options.execution, "signal"), body)
+    print(f"{options.type} sent")
+
+
+def line_of(event: dict[str, Any]) -> str:
+    """An event in one line: number, time, type, and the beginning of what it says."""
+    said = json.dumps(event["payload"], ensure_ascii=False)
+    said = said if len(said) <= SUMMARY_CHARACTERS else f"{said[:SUMMARY_CHARACTERS]}…"
+    return f"{event['sequence']:>4}  {event['timestamp']}  {event['type']:<22}  {said}"
+
+
+def _log(kernel: KernelClient, execution_id: str) -> list[Any]:
+    events: list[Any] = []
+    while True:
+        after = events[-1]["sequence"] if events else 0
+        page = kernel.ask("GET", at(execution_id, f"events{query({'after_sequence': after, 'limit': 1000})}"))["events"]
+        if not page:
+            return events
+        events += page

@@ -1,0 +1,71 @@
+"""GET /v0/agents/stream, /v0/runners/stream, /v0/executions/{id}/stream: FastAPI under the Lambda Web Adapter."""
+
+from collections.abc import Callable
+from functools import partial
+
+from fastapi import FastAPI, Request, Response
+from piecework.kernel_streams_wiring import streams_wiring
+
+from kernel_streams.door import authorize, ids, natural, refusal, request_id
+from kernel_streams.serving import EventStream, Hall
+from piecework.errors import PieceworkError
+from piecework.kernel.bells import Key, agent_key, monitor_key, runner_key
+from piecework.kernel.streams import Stream
+
+hall = Hall()
+wiring = streams_wiring(hall.ring_for)
+hall.hear(wiring.bells)
+app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+
+@app.get("/healthz")
+async def healthz() -> dict[str, bool]:
+    """That the function runs; the adapter asks before the first request."""
+    return {"ok": True}
+
+
+@app.get("/v0/agents/stream")
+async def agent(request: Request) -> Response:
+    """What an agent's process is told."""
+
+    def opened() -> tuple[Key, Stream, Callable[[], None]]:
+        agent_id, consumer_id = ids(request, "agent_id", "consumer_id")
+        look = partial(wiring.streams.look_at_agent, agent_id, consumer_id)
+        return agent_key(agent_id, consumer_id), wiring.streams.agent(agent_id, consumer_id), look
+
+    return await _answer(request, opened)
+
+
+@app.get("/v0/runners/stream")
+async def runner(request: Request) -> Response:
+    """What a runner's process is told."""
+
+    def opened() -> tuple[Key, Stream, Callable[[], None]]:
+        runner_id, consumer_id = ids(request, "runner_id", "consumer_id")
+        tools = [tool.strip() for tool in request.query_params.get("capabilities", "").split(",")]
+        look = partial(wiring.streams.look_at_runner, runner_id, consumer_id)
+        stream = wiring.streams.runner(runner_id, consumer_id, list(filter(None, tools)))
+        return runner_key(runner_id, consumer_id), stream, look
+
+    return await _answer(request, opened)
+
+
+@app.get("/v0/executions/{execution_id}/stream")
+async def monitor(request: Request, execution_id: str) -> Response:
+    """What happens to an execution."""
+
+    def opened() -> tuple[Key, Stream, None]:
+        after = natural(request.query_params.get("after_sequence", ""))
+        return monitor_key(execution_id), wiring.streams.monitor(execution_id, after), None
+
+    return await _answer(request, opened)
+
+
+async def _answer(request: Request, opened: Callable[[], tuple[Key, Stream, Callable[[], None] | None]]) -> Response:
+    named = request_id(request)
+    try:
+        authorize(request, await hall.look(wiring.tokens))
+        key, stream, after_loss = await hall.look(opened)
+    except PieceworkError as error:
+        return refusal(error, named)
+    return EventStream(hall, key, stream, {"X-Request-ID": named}, after_loss)

@@ -1,0 +1,54 @@
+"""What every stream's answer has in common: its credential, its request id, refusals as JSON."""
+
+import hmac
+import json
+import uuid
+from typing import Final
+
+from fastapi import Request, Response
+
+from piecework.errors import PieceworkError
+from piecework.kernel.errors import KernelError, ServiceUnavailable, UnauthorizedError, ValidationError
+
+MAX_ID_BYTES: Final = 256
+MAX_REQUEST_ID_BYTES: Final = 128
+Tokens = tuple[tuple[str, str], ...]
+
+
+def request_id(request: Request) -> str:
+    """The caller's own id for the request, if it is usable, else a new one."""
+    given = request.headers.get("x-request-id", "")
+    return given if 1 <= len(given.encode("latin-1")) <= MAX_REQUEST_ID_BYTES else str(uuid.uuid4())
+
+
+def authorize(request: Request, tokens: Tokens) -> None:
+    """Let in who has a token; everybody, when there is none. Raises UnauthorizedError."""
+    sent = request.headers.get("authorization", "").encode("latin-1")
+    matches = [hmac.compare_digest(sent, f"Bearer {secret}".encode()) for _, secret in tokens]
+    if tokens and not any(matches):
+        raise UnauthorizedError
+
+
+def ids(request: Request, *names: str) -> list[str]:
+    """Query parameters that must be there. Raises ValidationError."""
+    values = [request.query_params.get(name, "") for name in names]
+    if not all(values):
+        raise ValidationError(f"{' and '.join(names)} are required")
+    for name, value in zip(names, values, strict=True):
+        if len(value.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
+            raise ValidationError(f"{name} must be at most {MAX_ID_BYTES} bytes")
+    return values
+
+
+def natural(text: str) -> int:
+    """A number of events; junk is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def refusal(error: PieceworkError, named: str) -> Response:
+    """A refusal before the first frame."""
+    if not isinstance(error, KernelError):
+        error = ServiceUnavailable("database not reachable")
+    body = {"error": error.text, "code": error.code, "details": None}
+    content = json.dumps(body, separators=(",", ":")) + "\n"
+    return Response(content, error.status, {"X-Request-ID": named}, "application/json")

@@ -1,0 +1,161 @@
+"""Executions and what belongs to them, as attributes of the kernel table's items and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from piecework.aws import kernel_keys as keys
+from piecework.aws.kernel_rows import Item, at, n, s
+from piecework.aws.kernel_values import text_of
+from piecework.jsons import Json
+from piecework.kernel.changes import HistoryEntry, JobPush, Outcome, Push, QueuedJob
+from piecework.kernel.events import Event
+from piecework.kernel.ports import Approval, Row
+from piecework.kernel.state import Blocked, Connection, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
+
+LABELS_BYTES: Final = 4_000  # of labels in the checkpoint; they are copied into every index and read by every command
+
+
+def execution_item(execution: Execution, write: str) -> Item:
+    """The checkpoint; its attributes outside `record` are what the lists show, so most commands leave indexes alone."""
+    record = {
+        "sequence": execution.sequence,
+        "clock_ms": execution.clock_ms,
+        "session": asdict(execution.session) if execution.session else None,
+        "blocked": asdict(execution.blocked) if execution.blocked else None,
+        "steps": [asdict(step) for step in execution.steps.values()],
+        "step_count": execution.step_count,
+        "signals": [[signal.sequence, signal.type] for signal in execution.signals],
+        "unattended_at_ms": execution.unattended_at_ms,
+        "ended_at_ms": execution.ended_at_ms,
+        "is_tainted": execution.is_tainted,
+    }
+    shard = keys.shard(execution.id)
+    item: Item = {
+        **at(keys.meta(execution.id)),
+        "version": n(execution.version),
+        "write": s(write),
+        "record": s(text_of(record)),
+        "status": s(execution.status),
+        "agent_id": s(execution.agent_id),
+        "updated_at": n(execution.updated_at_ms),
+        "created_id": s(f"{keys.time(execution.created_at_ms)}#{execution.id}"),
+        "age_shard": s(f"AGE#{shard}"),
+        "status_shard": s(f"{execution.status}#{shard}"),
+    }
+    labels = text_of(dict(execution.labels))
+    return item if is_long(labels) else item | {"labels": s(labels)}
+
+
+def is_long(labels: str) -> bool:
+    """Whether labels have a row of their own."""
+    return len(labels) > LABELS_BYTES
+
+
+def execution_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Execution:
+    """A stored checkpoint."""
+    record, row = json.loads(item["record"]["S"]), row_from(item, labels)
+    session, blocked = record["session"], record["blocked"]
+    steps = [_step_from(step) for step in record["steps"]]
+    return Execution(
+        id=row.id,
+        agent_id=row.agent_id,
+        labels=labels,
+        status=row.status,
+        version=int(item["version"]["N"]),
+        sequence=record["sequence"],
+        created_at_ms=row.created_at_ms,
+        updated_at_ms=row.updated_at_ms,
+        clock_ms=record["clock_ms"],
+        session=Session(**session) if session else None,
+        blocked=Blocked(**blocked) if blocked else None,
+        steps={step.id: step for step in steps},
+        step_count=record["step_count"],
+        signals=tuple(StoredSignal(*signal) for signal in record["signals"]),
+        unattended_at_ms=record["unattended_at_ms"],
+        ended_at_ms=record["ended_at_ms"],
+        is_tainted=record["is_tainted"],
+    )
+
+
+def _step_from(record: dict[str, Any]) -> Step:
+    job = record["job"]
+    if job is not None:
+        held_by = Connection(**job["held_by"]) if job["held_by"] else None
+        job = Job(**{**job, "held_by": held_by})
+    return Step(**{**record, "status": StepStatus(record["status"]), "job": job})
+
+
+def row_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
+    """An execution as lists show it."""
+    created, _, execution_id = item["created_id"]["S"].partition("#")
+    return Row(
+        id=execution_id,
+        status=Status(item["status"]["S"]),
+        agent_id=item["agent_id"]["S"],
+        labels=labels,
+        created_at_ms=int(created),
+        updated_at_ms=int(item["updated_at"]["N"]),
+    )
+
+
+def approval_of(execution: Execution | None) -> Approval | None:
+    """What an execution asks a person, if it does."""
+    if execution is None or execution.blocked is None or execution.blocked.reason != "approval":
+        return None
+    step = execution.steps[execution.blocked.ref]
+    return Approval(execution.id, execution.agent_id, step.id, step.tool_id, execution.updated_at_ms)
+
+
+def events_value(events: tuple[Event, ...]) -> Json:
+    """The events of one command as one value."""
+    members = [asdict(event) for event in events]
+    for member in members:
+        del member["execution_id"]
+    return members
+
+
+def events_from(execution_id: str, value: Json) -> list[Event]:
+    """The events of one command."""
+    return [Event(execution_id=execution_id, **member) for member in value]
+
+
+def outcome_from(value: Json) -> Outcome:
+    """How a step ended."""
+    return Outcome(**{**value, "status": StepStatus(value["status"])})
+
+
+def history_from(value: Json) -> list[HistoryEntry]:
+    """What one command noted."""
+    return [HistoryEntry(**{**entry, "status": StepStatus(entry["status"])}) for entry in value]
+
+
+def push_value(push: Push | JobPush) -> str:
+    """A message as text."""
+    return text_of(asdict(push) if isinstance(push, JobPush) else {**asdict(push), "data": dict(push.data)})
+
+
+def push_from(text: str) -> Push | JobPush:
+    """A message."""
+    record = json.loads(text)
+    if "job_id" in record:
+        return JobPush(**{**record, "to": Connection(**record["to"])})
+    return Push(**record)
+
+
+def queued_item(job: QueuedJob) -> Item:
+    """A job in its queue."""
+    return at(keys.queued(job.tool_id, job.not_before_ms, job.job_id)) | {
+        "tool_id": s(job.tool_id),
+        "execution_id": s(job.execution_id),
+        "step_id": s(job.step_id),
+    }
+
+
+def queued_from(item: Mapping[str, Any]) -> QueuedJob:
+    """A job in its queue."""
+    at_ms, _, job_id = item["sk"]["S"].partition("#")
+    return QueuedJob(item["tool_id"]["S"], int(at_ms), job_id, item["execution_id"]["S"], item["step_id"]["S"])

@@ -1,0 +1,41 @@
+"""Messages for consumers and connections: `pk` = OUT#kind#…, `sk` sorts as they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from piecework.aws import kernel_keys
+from piecework.aws.kernel_items import push_from
+from piecework.aws.kernel_rows import Rows, n
+from piecework.kernel.ports import Message, Outbox
+
+
+class KernelOutbox(Outbox):
+    """Messages in DynamoDB; changes write them, streams take and remove them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def messages(self, kind: str, owner: str, consumer_id: str, limit: int) -> list[Message]:
+        rows = islice(self._rows.query(kernel_keys.outbox(kind, owner, consumer_id), page=limit), limit)
+        return [Message(row["sk"]["S"], push_from(row["push"]["S"]), int(row["taken_by"]["N"])) for row in rows]
+
+    def take(self, kind: str, owner: str, consumer_id: str, key: str, generation: int) -> bool:
+        taken = self._rows.update(
+            (kernel_keys.outbox(kind, owner, consumer_id), key),
+            "SET taken_by = :generation",
+            {":generation": n(generation), ":nobody": n(0)},
+            "taken_by = :nobody OR taken_by = :generation",
+        )
+        return taken is not None
+
+    def remove(self, kind: str, owner: str, consumer_id: str, keys: Sequence[str]) -> None:
+        pk = kernel_keys.outbox(kind, owner, consumer_id)
+        self._rows.delete_all([(pk, key) for key in keys])
+
+
+def empty(rows: Rows, kind: str, owner: str, consumer_id: str) -> None:
+    """Remove the messages of a consumer that is forgotten."""
+    pk = kernel_keys.outbox(kind, owner, consumer_id)
+    rows.delete_all([(pk, row["sk"]["S"]) for row in rows.query(pk, page=100, ProjectionExpression="sk")])

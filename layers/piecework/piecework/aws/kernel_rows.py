@@ -1,0 +1,203 @@
+"""Requests to the kernel table, in the few forms the door needs; what its rows are called is in kernel_keys.py.
+
+A conditional write answers whether its condition held. A single write that meets a transaction on its item is refused
+by DynamoDB and repeated here: transactions take milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import uniform
+from time import sleep as real_sleep
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
+
+from piecework.aws.clients import aws_errors, error_code
+from piecework.errors import Unavailable
+
+if TYPE_CHECKING:
+    from types_boto3_dynamodb import DynamoDBClient
+
+Item = dict[str, Any]
+Write = dict[str, Any]
+Key = tuple[str, str]  # pk, sk
+
+THE_TABLE: Final = "the kernel table"
+CONDITION_FAILED: Final = "ConditionalCheckFailed"
+CONFLICT: Final = "TransactionConflict"
+TRANSACTION_CANCELED: Final = "TransactionCanceledException"
+READ_AT_ONCE: Final = 100  # keys of a batch read
+DELETED_AT_ONCE: Final = 25  # keys of a batch write
+TRIES: Final = 10
+GAP_SECONDS: Final = 0.05
+
+
+class Rows:
+    """The table's rows, read strongly consistent."""
+
+    def __init__(self, client: DynamoDBClient, table: str, sleep: Callable[[float], None] = real_sleep) -> None:
+        self.client, self.table, self._sleep = client, table, sleep
+
+    def get(self, key: Key) -> Item | None:
+        """One row."""
+        with aws_errors(THE_TABLE):
+            answer = self.client.get_item(TableName=self.table, Key=at(key), ConsistentRead=True)
+        return dict(answer["Item"]) if "Item" in answer else None
+
+    def find(self, keys: Sequence[Key]) -> dict[Key, Item]:
+        """Those of the rows that are there; up to 100 in one request, if they weigh less than 16 MB."""
+        found: dict[Key, Item] = {}
+        wanted = list(dict.fromkeys(keys))
+        for start in range(0, len(wanted), READ_AT_ONCE):
+            self._find([at(key) for key in wanted[start : start + READ_AT_ONCE]], found)
+        return found
+
+    def query(
+        self, pk: str, *, after: str = "", before: str = "", page: int, newest_first: bool = False, **more: Any
+    ) -> Iterator[Item]:
+        """The rows of a partition strictly between two sort keys, page by page as they are asked for."""
+        condition, values = "pk = :pk", {":pk": s(pk)}
+        if after and before:
+            condition += " AND sk BETWEEN :after AND :before"
+        elif after or before:
+            condition += " AND sk > :after" if after else " AND sk < :before"
+        values |= {name: s(bound) for name, bound in ((":after", after), (":before", before)) if bound}
+        asked: dict[str, Any] = {"KeyConditionExpression": condition, "ExpressionAttributeValues": values, **more}
+        asked |= {"ScanIndexForward": not newest_first, "ConsistentRead": True, "Limit": page}
+        for row in self.pages(asked):
+            if row["sk"]["S"] not in (after, before):
+                yield row
+
+    def pages(self, asked: dict[str, Any]) -> Iterator[Item]:
+        """Every row of a query; a page is fetched when its first row is asked for."""
+        while True:
+            with aws_errors(THE_TABLE):
+                answer = self.client.query(TableName=self.table, **asked)
+            yield from answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                return
+            asked = asked | {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def put(self, item: Item, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
+        """Write a row; False when the condition did not hold."""
+        given: Write = {"TableName": self.table, "Item": item, **_condition(condition, values)}
+        return self._single(lambda: self.client.put_item(**given)) is not None
+
+    def update(
+        self,
+        key: Key,
+        expression: str,
+        values: Mapping[str, Any],
+        condition: str = "",
+        names: Mapping[str, str] | None = None,
+    ) -> Item | None:
+        """Change a row; the new one, or None when the condition did not hold."""
+        given: Write = {
+            "TableName": self.table,
+            "Key": at(key),
+            "UpdateExpression": expression,
+            "ReturnValues": "ALL_NEW",
+            **_condition(condition, values),
+            **({"ExpressionAttributeNames": dict(names)} if names else {}),
+        }
+        answer = self._single(lambda: self.client.update_item(**given))
+        return None if answer is None else dict(answer["Attributes"])
+
+    def delete(self, key: Key, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
+        """Remove a row; False when the condition did not hold."""
+        given: Write = {"TableName": self.table, "Key": at(key), **_condition(condition, values)}
+        return self._single(lambda: self.client.delete_item(**given)) is not None
+
+    def put_all(self, items: Sequence[Item]) -> None:
+        """Write rows that nothing depends on yet."""
+        self._write_all([{"PutRequest": {"Item": item}} for item in items])
+
+    def delete_all(self, keys: Sequence[Key]) -> None:
+        """Remove rows that nothing depends on any more."""
+        self._write_all([{"DeleteRequest": {"Key": at(key)}} for key in keys])
+
+    def transact(self, writes: Sequence[Write]) -> list[Mapping[str, Any]]:
+        """Write all or nothing; the reasons per write when a condition failed or another transaction was met."""
+        with aws_errors(THE_TABLE):
+            try:
+                self.client.transact_write_items(TransactItems=writes)  # type: ignore[arg-type]
+                return []
+            except ClientError as error:
+                return _reasons(error)
+
+    def pause(self, attempt: int) -> None:
+        """Wait for whom we met."""
+        self._sleep(uniform(0, GAP_SECONDS * (attempt + 1) / TRIES))  # noqa: S311  # jitter is no secret
+
+    def _single(self, call: Callable[[], Any]) -> Any:
+        """A call's answer; None when its condition did not hold."""
+        for attempt in range(TRIES):
+            with aws_errors(THE_TABLE):
+                try:
+                    return call()
+                except ClientError as error:
+                    if error_code(error) == f"{CONDITION_FAILED}Exception":
+                        return None
+                    if error_code(error) != f"{CONFLICT}Exception":
+                        raise
+            self.pause(attempt)
+        raise Unavailable("the kernel table is busy; try again")
+
+    def _find(self, keys: list[Item], found: dict[Key, Item]) -> None:
+        for attempt in range(TRIES):
+            wanted: Any = {self.table: {"Keys": keys, "ConsistentRead": True}}
+            with aws_errors(THE_TABLE):
+                answer = self.client.batch_get_item(RequestItems=wanted)
+            found |= {(item["pk"]["S"], item["sk"]["S"]): dict(item) for item in answer["Responses"][self.table]}
+            left: Any = answer.get("UnprocessedKeys", {}).get(self.table)
+            if not left:
+                return
+            if len(left["Keys"]) == len(keys):
+                self.pause(attempt)
+            keys = left["Keys"]
+        raise Unavailable("the kernel table is busy; try again")
+
+    def _write_all(self, writes: list[Write]) -> None:
+        tries = 0
+        while writes:
+            asked: Any = {self.table: writes[:DELETED_AT_ONCE]}
+            with aws_errors(THE_TABLE):
+                answer = self.client.batch_write_item(RequestItems=asked)
+            left: Any = answer.get("UnprocessedItems", {}).get(self.table, [])
+            if left:
+                tries += 1
+                self.pause(tries)
+            if tries > TRIES:
+                raise Unavailable("the kernel table is busy; try again")
+            writes = [*left, *writes[DELETED_AT_ONCE:]]
+
+
+def s(text: str) -> Item:
+    """A text as an attribute."""
+    return {"S": text}
+
+
+def n(number: int | float) -> Item:
+    """A number as an attribute."""
+    return {"N": str(number)}
+
+
+def at(key: Key) -> Item:
+    """A key as DynamoDB wants it."""
+    return {"pk": s(key[0]), "sk": s(key[1])}
+
+
+def _condition(condition: str, values: Mapping[str, Any] | None) -> Write:
+    given: Write = {"ConditionExpression": condition} if condition else {}
+    return given | ({"ExpressionAttributeValues": dict(values)} if values else {})
+
+
+def _reasons(error: ClientError) -> list[Mapping[str, Any]]:
+    """Why nothing was written, per write; anything but a failed condition or a conflict is raised on."""
+    if error_code(error) != TRANSACTION_CANCELED:
+        raise error
+    reasons: list[Mapping[str, Any]] = list(error.response.get("CancellationReasons", []))
+    if not {reason.get("Code") for reason in reasons} & {CONDITION_FAILED, CONFLICT}:
+        raise error
+    return reasons

@@ -1,0 +1,74 @@
+"""Wake-ups of hosted agents: who makes one their turn, and what becomes of the pushes meant for them.
+
+A wake-up holds an execution's id and may be lost, late or doubled: the execution's own due time has it looked at again,
+and a look changes nothing but its clock, which wakes the executor once more.
+"""
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, cast
+
+from piecework.errors import PieceworkError
+from piecework.kernel.assigning import MOST_AT_ONCE, Assigning
+from piecework.kernel.changes import Change, Push
+from piecework.kernel.commits import Assigner
+from piecework.kernel.errors import KernelError
+from piecework.kernel.hosted import HOSTED, is_idle
+from piecework.kernel.ports import Agents, Executions
+
+Wake = Callable[[str], None]  # an execution's id
+
+ENDING_A_WAIT: Final = frozenset({"execution.assigned", "tool.result"})
+
+
+class Hosting:
+    """Assigns hosted agents' executions to their executors, and leaves all others to the connected consumers."""
+
+    def __init__(self, others: Assigner, names: Collection[str], agents: Agents, kernel: Assigning) -> None:
+        self._others, self._names, self._agents, self._kernel = others, names, agents, kernel
+
+    def offer(self, agent_id: str) -> int:
+        """Give waiting executions out; how many were given. A registered executor goes before connected agents."""
+        if agent_id not in self._names:
+            return self._others.offer(agent_id)
+        given = 0
+        for execution_id in self._agents.board(agent_id).waiting[:MOST_AT_ONCE]:
+            with suppress(KernelError):  # it keeps waiting, and the next offer tries again
+                given += self._kernel.assign(execution_id, HOSTED, agent_id)
+        return given
+
+
+def waking(executions: Executions, wake: Wake) -> Executions:
+    """The same executions; what is pushed to hosted agents wakes them instead of lying in an outbox nobody reads."""
+    return cast("Executions", _Waking(executions, wake))
+
+
+def wakes(change: Change) -> bool:
+    """Whether a change makes it a hosted executor's turn."""
+    if any(_ends_a_wait(push) for push in change.pushes):
+        return True
+    return not change.events and is_idle(change.after)  # a look, because a wake-up may have been lost
+
+
+class _Waking:
+    def __init__(self, executions: Executions, wake: Wake) -> None:
+        self._executions, self._wake = executions, wake
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        found: Callable[..., object] = getattr(self._executions, name)
+        return found
+
+    def commit(self, change: Change) -> None:
+        others = tuple(push for push in change.pushes if push.consumer_id != HOSTED)
+        self._executions.commit(replace(change, pushes=others))
+        if wakes(change):
+            with suppress(PieceworkError):  # the change stands; the execution's due time wakes it
+                self._wake(change.after.id)
+
+
+def _ends_a_wait(push: Push) -> bool:
+    if push.consumer_id != HOSTED:
+        return False
+    is_denial = push.kind == "approval.resolved" and not push.data.get("approved")
+    return is_denial or push.kind in ENDING_A_WAIT

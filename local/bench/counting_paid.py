@@ -1,0 +1,129 @@
+"""How many requests a paid short task costs: `python -m local.bench.counting_paid OUT`.
+
+The handlers of the worker door run in this process, over the endpoint in AWS_ENDPOINT_URL and a stub facilitator. A
+task is asked for without payment, paid and done, asked for again, and polled; the first one makes clients and asks the
+facilitator what it settles, the last one is counted, and the time between is how long the paid request's handler took,
+and how much of that it waited for AWS.
+"""
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from local.bench.fakes import Context
+from local.bench.hiring import SEEKER_KEY, TASK, facilitator, payment, variables
+from local.bench.sent import Sent
+from local.demo_hire import signed_contract
+from local.facilitator.server import StubFacilitator
+
+PUBLIC_URL: Final = "https://worker.example.com"
+ROUNDS: Final = 15
+
+
+class Task(NamedTuple):
+    """What each step of one task sent, its files, and milliseconds of the paid step: all, and those for AWS."""
+
+    steps: Mapping[str, Counter[str]]
+    files: int
+    took: float
+    waited: float
+
+
+class Worker:
+    """The handlers that a paid task meets."""
+
+    def __init__(self) -> None:
+        self._hire, self._contracts = (importlib.import_module(f"{name}.app").handler for name in ("hire", "contracts"))
+
+    def register(self) -> str:
+        """A contract's id."""
+        contract = signed_contract(SEEKER_KEY)
+        told(self._contracts(event("POST", "/contracts", {}, {"contract": contract}), Context()), 201)
+        return str(contract["contract_id"])
+
+    def execute(self, contract_id: str, status: int, **headers: str) -> dict[str, Any]:
+        """The answer to POST /execute."""
+        sent = {"X-Contract-ID": contract_id, **headers}
+        return told(self._hire(event("POST", "/execute", sent, TASK), Context()), status)
+
+    def poll(self, contract_id: str, task_id: str) -> None:
+        """GET /tasks/{task_id}."""
+        asked = event("GET", "/tasks/{task_id}", {"X-Contract-ID": contract_id}, None)
+        path = {"path": f"/tasks/{task_id}", "pathParameters": {"task_id": task_id}}
+        told(self._hire({**asked, **path}, Context()), 200)
+
+
+def measure() -> dict[str, float]:
+    """Requests by step, as figures of the report."""
+    with facilitator() as stub:
+        os.environ |= variables("HireFunction", PUBLIC_URL, stub.url)
+        sent, worker = Sent(), Worker()
+        hired(worker, stub, sent)
+        tasks = [hired(worker, stub, sent) for _ in range(ROUNDS)]
+    steps, paid = tasks[-1].steps, tasks[-1].steps["paid"]
+    return {
+        "paid_task_dynamodb_calls": paid["dynamodb"],
+        "paid_task_s3_put_calls": paid["s3 PUT"],
+        "paid_task_s3_other_calls": paid["s3"] - paid["s3 PUT"],
+        "paid_task_sqs_calls": paid["sqs"],
+        "paid_task_facilitator_calls": paid["facilitator"],
+        "paid_task_files": tasks[-1].files,
+        "unpaid_ask_dynamodb_calls": steps["asked"]["dynamodb"],
+        "paid_repeat_dynamodb_calls": steps["repeated"]["dynamodb"],
+        "paid_poll_dynamodb_calls": steps["polled"]["dynamodb"],
+        "paid_handler_ms": round(median(task.took for task in tasks), 1),
+        "paid_handler_aws_ms": round(median(task.waited for task in tasks), 1),
+    }
+
+
+def hired(worker: Worker, stub: StubFacilitator, sent: Sent) -> Task:
+    """One task from its contract to its poll."""
+    steps: dict[str, Counter[str]] = {}
+    contract_id = worker.register()
+    sent.take()
+    asked = worker.execute(contract_id, 402)
+    steps["asked"] = sent.take()
+    signature = payment(asked["headers"]["PAYMENT-REQUIRED"])
+    stub.calls.clear()
+    began, waited = time.perf_counter(), sent.waited
+    answer = worker.execute(contract_id, 200, **{"PAYMENT-SIGNATURE": signature})
+    took, waited = (time.perf_counter() - began) * 1000, (sent.waited - waited) * 1000
+    body = json.loads(answer["body"])
+    steps["paid"] = sent.take() + Counter(facilitator=len(stub.calls))
+    worker.execute(contract_id, 200)
+    steps["repeated"] = sent.take()
+    worker.poll(contract_id, body["task_id"])
+    steps["polled"] = sent.take()
+    return Task(steps, len(body["deliverables"]), took, waited)
+
+
+def event(method: str, resource: str, headers: Mapping[str, str], body: Any) -> dict[str, Any]:
+    """A proxy event with the members that the door reads."""
+    many = {"Content-Type": ["application/json"]} | {name: [value] for name, value in headers.items()}
+    return {
+        "httpMethod": method,
+        "resource": resource,
+        "path": resource,
+        "multiValueHeaders": many,
+        "requestContext": {"identity": {"sourceIp": "192.0.2.10"}},
+        "body": None if body is None else json.dumps(body),
+        "isBase64Encoded": False,
+    }
+
+
+def told(answer: dict[str, Any], status: int) -> dict[str, Any]:
+    """The answer, if it has the status it should have."""
+    if answer["statusCode"] != status:
+        raise SystemExit(f"answered {answer['statusCode']} and not {status}: {answer['body'][:500]}")
+    return answer
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(json.dumps(measure()), "utf-8")

@@ -1,0 +1,66 @@
+"""Hires for benchmarks: who the worker is, contracts both wallets have signed, and payments for what a 402 asks."""
+
+import base64
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from local.facilitator.rules import TOKENS, typed_transfer
+from local.facilitator.server import StubFacilitator
+from local.gateway.routes import api_of
+from local.gateway.variables import ROOT
+from local.run import WORKER
+from local.template import Template
+
+SEEKER_KEY: Final = "0x" + "11" * 32  # a development key that everybody knows
+TASK: Final = {"brief": "hello"}
+STREAM_KEY: Final = "a key that only benchmarks use"
+
+
+def deployed() -> Template:
+    """The template with the worker door in it."""
+    return Template.load(ROOT / "template.yaml", {"DeployWorkerDoor": "true"})
+
+
+def variables(function: str, public_url: str, facilitator_url: str) -> dict[str, str]:
+    """What the template and the operator set on a function of the worker door."""
+    declared = api_of(deployed(), "WorkerApi").functions[function].environment
+    return {**declared, "PUBLIC_BASE_URL": public_url, **worker(facilitator_url)}
+
+
+def worker(facilitator_url: str) -> dict[str, str]:
+    """The worker's own settings."""
+    return {
+        **WORKER,
+        "PIECEWORK_STREAM_KEY": STREAM_KEY,
+        "FACILITATOR_URL": facilitator_url,
+        "BASE_RPC_URL": f"{facilitator_url}/rpc",
+    }
+
+
+def facilitator() -> StubFacilitator:
+    """A stub that checks signatures and keeps nonces."""
+    return StubFacilitator()
+
+
+def payment(required: str) -> str:
+    """The PAYMENT-SIGNATURE for the first way that a PAYMENT-REQUIRED header names."""
+    from eth_account import Account
+    from eth_account.messages import encode_typed_data
+
+    entry: Mapping[str, Any] = json.loads(base64.b64decode(required))["accepts"][0]
+    authorization = {
+        "from": Account.from_key(SEEKER_KEY).address,
+        "to": entry["payTo"],
+        "value": entry["amount"],
+        "validAfter": "0",
+        "validBefore": str(int(time.time()) + entry["maxTimeoutSeconds"]),
+        "nonce": "0x" + secrets.token_hex(32),
+    }
+    message = encode_typed_data(full_message=typed_transfer(authorization, TOKENS[entry["network"]]))
+    signature = "0x" + Account.sign_message(message, SEEKER_KEY).signature.hex().removeprefix("0x")
+    payload = {"signature": signature, "authorization": authorization}
+    document = {"x402Version": 2, "accepted": entry, "payload": payload}
+    return base64.b64encode(json.dumps(document).encode()).decode()

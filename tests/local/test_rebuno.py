@@ -1,0 +1,151 @@
+"""The public kernel SDKs, unmodified, against two copies of the door over one embedded AWS."""
+
+import json
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.machine import ROOT, RunningGateway, children, wait_until
+from tests.support.proxy import Proxy
+
+STOCK = ROOT / "tests" / "support" / "stock"
+SDKS = {"0.4.8": ("rebuno", "rebuno_048.py"), "0.2.0": ("rebuno02", "rebuno_020.py")}
+CASES = ("local", "remote", "parallel", "flaky", "boom", "denied", "gated", "signal", "cancel", "directory")
+SECRET = "only for tests"
+SECONDS = 240
+POLICY = """
+rules:
+  - id: interop-ok
+    priority: 10
+    when: {tool_ids: [interop_upper, interop_sum, interop_flaky, interop_slow, interop_boom]}
+    then: {decision: allow, timeout_ms: 60000}
+  - id: interop-gate
+    priority: 20
+    when: {tool_id: interop_gated}
+    then: {decision: require_approval, reason: a human must look}
+default: {decision: deny, reason: interop default deny}
+"""
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory) -> dict[str, str]:
+    policy = tmp_path_factory.mktemp("policy") / "interop.yaml"
+    policy.write_text(POLICY)
+    return {
+        "PIECEWORK_PARAM_DeployKernelDoor": "true",
+        "PIECEWORK_POLICY": str(policy),
+        "PIECEWORK_KERNEL_TOKENS": f"sdk={SECRET}",
+    }
+
+
+@pytest.fixture(scope="module")
+def copies(gateways, settings) -> tuple[RunningGateway, RunningGateway]:
+    return gateways(api="KernelApi", **settings), gateways(api="KernelApi", fresh=True, **settings)
+
+
+@contextmanager
+def running(
+    version: str, agents: str, runners: str, clients: str, *cases: str, **other: str
+) -> Iterator["subprocess.Popen[str]"]:
+    """A process with an agent, a runner and a client, each at its address."""
+    environment, script = SDKS[version]
+    order: dict[str, Any] = {"agents": agents, "runners": runners, "clients": clients, "token": SECRET, "cases": cases}
+    process = subprocess.Popen(
+        [str(ROOT / f".venv-{environment}/bin/python"), str(STOCK / script), json.dumps(order | other)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def verdict(process: "subprocess.Popen[str]") -> str:
+    """What the process printed; it must have passed all its cases."""
+    out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, f"{out}\n{err[-3000:]}"
+    return out
+
+
+def kill(gateway: RunningGateway) -> None:
+    """Kill a copy of the door at once, with all of its functions."""
+    for pid, _ in children(gateway.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    gateway.process.kill()
+    gateway.process.wait()
+
+
+@pytest.mark.parametrize("version", SDKS)
+def test_an_unmodified_sdk_passes_every_case_with_agent_runner_and_client_at_different_copies(copies, version):
+    here, there = copies
+
+    with running(version, here.url, there.url, there.url, *CASES) as process:
+        out = verdict(process)
+
+    assert out.splitlines()[-1] == "10 passed, 0 failed"
+
+
+def test_an_agent_keeps_its_work_when_its_stream_is_ended_on_purpose(gateways, settings):
+    rotating = gateways(api="KernelApi", fresh=True, PIECEWORK_KERNEL_ROTATION="3s", **settings)
+
+    with running("0.4.8", rotating.url, rotating.url, rotating.url, "rotated") as process:
+        verdict(process)
+
+
+def test_an_agent_keeps_its_work_when_the_copy_it_is_connected_to_is_killed(gateways, settings, copies):
+    doomed, survivor = gateways(api="KernelApi", fresh=True, **settings), copies[1]
+
+    with (
+        Proxy(doomed.url) as proxy,
+        running("0.4.8", proxy.url, survivor.url, survivor.url, "survived") as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("begun ")
+        proxy.target = survivor.url
+        kill(doomed)
+        verdict(process)
+
+
+def test_an_execution_goes_to_another_process_when_its_agent_is_killed(copies):
+    here, there = copies
+    agent = f"twice-{uuid.uuid4().hex[:8]}"
+    given = {"agent_id": agent, "input": {"mode": "sleep", "seconds": 4}}
+
+    with ExitStack() as stack:
+        process = {
+            consumer: stack.enter_context(running("0.4.8", url, url, url, "stay", agent=agent, consumer=consumer))
+            for consumer, url in (("one", here.url), ("two", there.url))
+        }
+        execution = asked(here, "POST", "/v0/executions", json=given)["id"]
+        wait_until(lambda: consumers(there, execution), SECONDS)
+        process[consumers(there, execution)[0]].kill()
+        wait_until(lambda: asked(here, "GET", f"/v0/executions/{execution}")["status"] == "completed", SECONDS)
+
+    assert set(consumers(here, execution)) == {"one", "two"}
+    types = [event["type"] for event in log(here, execution)]
+    assert types[2:5] == ["agent.timeout", "execution.reset", "execution.started"]
+
+
+def asked(gateway: RunningGateway, method: str, path: str, **other: Any) -> Any:
+    answer = gateway.http.request(method, path, headers={"Authorization": f"Bearer {SECRET}"}, **other)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def log(gateway: RunningGateway, execution: str) -> list[Any]:
+    return asked(gateway, "GET", f"/v0/executions/{execution}/events")["events"]
+
+
+def consumers(gateway: RunningGateway, execution: str) -> list[str]:
+    """Who was given an execution, in order."""
+    started = [event for event in log(gateway, execution) if event["type"] == "execution.started"]
+    return [event["payload"]["consumer_id"] for event in started]
