@@ -87,8 +87,10 @@ lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
 	$(COMPILE) $(LOCK_ARGS) layers/piecework/requirements.in -o layers/piecework/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/executors/requirements.in -o layers/executors/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/hire/requirements.in -o layers/hire/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/kernel/requirements.in -o layers/kernel/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/kernel/requirements.txt functions/kernel_streams/requirements.in -o functions/kernel_streams/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/hire/requirements.txt functions/streams/requirements.in -o functions/streams/requirements.txt
-	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/hire/requirements.txt requirements/dev.in -o requirements/dev.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/hire/requirements.txt -c layers/kernel/requirements.txt requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) $(LOCK_ARGS) -c requirements/dev.txt requirements/seekers.in -o requirements/seekers.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/x402v1.in -o requirements/x402v1.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/rebuno.in -o requirements/rebuno.txt

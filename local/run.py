@@ -12,20 +12,28 @@ from types import FrameType
 from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
-from local.gateway.variables import PARAMETER_PREFIX, ROOT, TOKENS, parameters
+from local.gateway.variables import PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
 from local.template import REGION, Template
 from local.tether import tethered
 
 PORT_BASE: Final = 8787
-DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1}  # name of the API, distance from the base port
+DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1, "KernelApi": 2}  # name of the API, distance from the base port
 FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
-DEPLOYED: Final[Mapping[str, str]] = {f"{PARAMETER_PREFIX}DeployWorkerDoor": "true"}  # unless the environment says else
+DEPLOYED: Final[Mapping[str, str]] = {  # unless the environment says else
+    f"{PARAMETER_PREFIX}DeployWorkerDoor": "true",
+    f"{PARAMETER_PREFIX}DeployKernelDoor": "true",
+    f"{PARAMETER_PREFIX}KernelRotation": "0",  # a client that has left is seen at once here
+    "PIECEWORK_POLICY_DEFAULT": "permissive",
+}
+# Deadlines of the kernel door act within a second or two here: its sweep is not left to each minute's.
+OF_DOOR: Final[Mapping[str, Mapping[str, str]]] = {"KernelApi": {SWEEP_SECONDS: "1"}}
 # The wallet of the development key 0x22…22, which `make demo-hire` and the tests sign with; never for real money.
 WORKER: Final[Mapping[str, str]] = {
     "WORKER_WALLETS": "0x1563915e194D8CfBA1943570603F7606A3115508",
     "WORKER_AGENT_ID": "agent_work01",
 }
+DEMO: Final = "PIECEWORK_DEMO"  # `off`: no agent and no runner are connected to the kernel door
 EXAMPLE: Final = "events/execute/kernel.json"
 NEXT: Final = """
 Piecework runs. Ctrl-C stops it; the data of the embedded AWS goes with it.
@@ -64,6 +72,8 @@ def main() -> int:
             running.callback(doors_running.close)  # they end before what they use
             for port, process in zip(doors.values(), processes, strict=True):
                 wait_until_answers(f"http://127.0.0.1:{port}/health", process)
+            if "KernelApi" in doors and env.get(DEMO, "on") != "off":
+                doors_running.enter_context(_demo(doors["KernelApi"], env))
             print(_what_next(base, doors, endpoint, env), flush=True)
             return processes[0].wait()
     except NotStarted as error:
@@ -87,7 +97,7 @@ def _aws(port: int) -> contextlib.AbstractContextManager[str]:
 
 @contextlib.contextmanager
 def _door(api: str, port: int, endpoint: str, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    variables = {**CREDENTIALS, "AWS_REGION": REGION, **env, "AWS_ENDPOINT_URL": endpoint}
+    variables = {**CREDENTIALS, "AWS_REGION": REGION, **OF_DOOR.get(api, {}), **env, "AWS_ENDPOINT_URL": endpoint}
     with _process(variables, "-m", "local.gateway", "--api", api, "--port", str(port)) as process:
         yield process
 
@@ -99,6 +109,11 @@ def _facilitator(port: int) -> Iterator[dict[str, str]]:
     url = f"http://127.0.0.1:{port}"
     with _process(os.environ, "-m", "local.facilitator", "--port", str(port)):
         yield {"FACILITATOR_URL": url, "BASE_RPC_URL": os.environ.get("BASE_RPC_URL", f"{url}/rpc")}
+
+
+def _demo(port: int, env: Mapping[str, str]) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    """An agent and a runner to talk to."""
+    return _process(env, "-m", "local.demo_kernel", "--url", f"http://127.0.0.1:{port}")
 
 
 @contextlib.contextmanager
@@ -118,6 +133,7 @@ def _what_next(base: int, doors: Mapping[str, int], endpoint: str, env: Mapping[
     url = f"http://127.0.0.1:{base}"
     others = f"\n  worker door    http://127.0.0.1:{doors['WorkerApi']}" if "WorkerApi" in doors else ""
     others += f"\n  facilitator    {env['FACILITATOR_URL']}" if others else ""
+    others += f"\n  kernel door    http://127.0.0.1:{doors['KernelApi']}/v0/" if "KernelApi" in doors else ""
     shown = NEXT.format(url=url, endpoint=endpoint, credential=credential, token=token, example=EXAMPLE, others=others)
     return shown + ("  make demo-hire\n" if others else "")
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from functools import partial
 
 from fastapi import FastAPI, Request, Response
-from piecework.kernel_streams_wiring import streams_wiring
 
-from kernel_streams.door import authorize, ids, natural, refusal, request_id
+from kernel_streams.door import authorize, cors, ids, natural, refusal, request_id
 from kernel_streams.serving import EventStream, Hall
 from piecework.errors import PieceworkError
 from piecework.kernel.bells import Key, agent_key, monitor_key, runner_key
 from piecework.kernel.streams import Stream
+from piecework.kernel_streams_wiring import streams_wiring
 
 hall = Hall()
 wiring = streams_wiring(hall.ring_for)
@@ -62,10 +62,10 @@ async def monitor(request: Request, execution_id: str) -> Response:
 
 
 async def _answer(request: Request, opened: Callable[[], tuple[Key, Stream, Callable[[], None] | None]]) -> Response:
-    named = request_id(request)
+    headers = {"X-Request-ID": request_id(request), **cors(request, wiring.origins)}
     try:
         authorize(request, await hall.look(wiring.tokens))
         key, stream, after_loss = await hall.look(opened)
     except PieceworkError as error:
-        return refusal(error, named)
-    return EventStream(hall, key, stream, {"X-Request-ID": named}, after_loss)
+        return refusal(error, headers)
+    return EventStream(hall, key, stream, headers, after_loss)

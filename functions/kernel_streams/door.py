@@ -3,12 +3,14 @@
 import hmac
 import json
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fastapi import Request, Response
 
 from piecework.errors import PieceworkError
 from piecework.kernel.errors import KernelError, ServiceUnavailable, UnauthorizedError, ValidationError
+from piecework.kernel.hosted import HOSTED
 
 MAX_ID_BYTES: Final = 256
 MAX_REQUEST_ID_BYTES: Final = 128
@@ -37,6 +39,8 @@ def ids(request: Request, *names: str) -> list[str]:
     for name, value in zip(names, values, strict=True):
         if len(value.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
             raise ValidationError(f"{name} must be at most {MAX_ID_BYTES} bytes")
+        if value == HOSTED and name == "consumer_id":
+            raise ValidationError(f"the consumer_id {HOSTED} stands for hosted agents")
     return values
 
 
@@ -45,10 +49,18 @@ def natural(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
-def refusal(error: PieceworkError, named: str) -> Response:
+def cors(request: Request, origins: Sequence[str]) -> dict[str, str]:
+    """What lets a page of a configured origin read the answer."""
+    origin = request.headers.get("origin", "")
+    if "*" in origins:
+        return {"Access-Control-Allow-Origin": "*"}
+    return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"} if origin in origins else {}
+
+
+def refusal(error: PieceworkError, headers: Mapping[str, str]) -> Response:
     """A refusal before the first frame."""
     if not isinstance(error, KernelError):
         error = ServiceUnavailable("database not reachable")
     body = {"error": error.text, "code": error.code, "details": None}
     content = json.dumps(body, separators=(",", ":")) + "\n"
-    return Response(content, error.status, {"X-Request-ID": named}, "application/json")
+    return Response(content, error.status, dict(headers), "application/json")

@@ -1,4 +1,4 @@
-"""Measure everything, print a table, write build/bench.json: `python -m local.bench [cold warm calls load paid]`."""
+"""Measure everything, print a table, write build/bench.json: `python -m local.bench [cold warm calls load paid kernel]`."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ from local.bench.report import table, with_ratios
 from local.bench.scratch import Scratch, prepare
 from local.gateway.variables import ROOT
 
-PARTS: Final = ("cold", "warm", "calls", "load", "paid")
+PARTS: Final = ("cold", "warm", "calls", "load", "paid", "kernel")
 PAID_ROUNDS: Final = 4  # for one cold round
 WARM_ROUNDS: Final = 4  # for one cold round; many short ones spread a busy moment over all contenders
 
@@ -33,7 +33,7 @@ def main() -> None:
         figures |= cold_figures(scratch, arguments.rounds)
     if "warm" in arguments.parts:
         figures |= warm_figures(scratch, arguments.rounds * WARM_ROUNDS, arguments.calls)
-    if {"calls", "load", "paid"} & set(arguments.parts):
+    if {"calls", "load", "paid", "kernel"} & set(arguments.parts):
         figures |= aws_figures(scratch, arguments)
     figures = with_ratios(figures)
     print(table(figures))
@@ -67,7 +67,17 @@ def aws_figures(scratch: Scratch, arguments: argparse.Namespace) -> dict[str, fl
             figures |= {name: round(value, 1) for name, value in load.measure(endpoint, arguments.seconds).items()}
         if "paid" in arguments.parts:
             figures |= paid.measure(endpoint, arguments.rounds * PAID_ROUNDS)
+        if "kernel" in arguments.parts:
+            figures |= measured_apart(scratch, "kernel_commands", kernel_variables(endpoint), str(arguments.listed))
     return figures
+
+
+def kernel_variables(endpoint: str) -> dict[str, str]:
+    """What the kernel door's functions are told, over the embedded AWS, with every call allowed."""
+    template = deployed()
+    names = {"KERNEL_TABLE": "KernelTable", "DUE_TABLE": "DueTable", "BUCKET": "Bucket"}
+    named = {f"PIECEWORK_{name}": template.physical_name(logical) for name, logical in names.items()}
+    return {**named, "AWS_ENDPOINT_URL": endpoint, "PIECEWORK_POLICY_DEFAULT": "permissive"}
 
 
 def measured_apart(scratch: Scratch, module: str, variables: dict[str, str], *arguments: str) -> Any:
@@ -93,6 +103,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15, help="medians are taken over so many rounds")
     parser.add_argument("--calls", type=int, default=50, help="warm calls per round")
     parser.add_argument("--seconds", type=float, default=5, help="length of each load")
+    parser.add_argument(
+        "--listed", type=int, default=100_000, help="executions that the kernel door's lists go through"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     parser.add_argument("--scratch", type=Path, default=ROOT / "build" / "bench")
     return parser.parse_args()

@@ -20,8 +20,8 @@ STREAM_KEY: Final = "a key that only benchmarks use"
 
 
 def deployed() -> Template:
-    """The template with the worker door in it."""
-    return Template.load(ROOT / "template.yaml", {"DeployWorkerDoor": "true"})
+    """The template with the worker door and the kernel door in it."""
+    return Template.load(ROOT / "template.yaml", {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"})
 
 
 def variables(function: str, public_url: str, facilitator_url: str) -> dict[str, str]:

@@ -26,6 +26,9 @@ AT_MOST: Final[Mapping[str, float]] = {
     "paid_task_dynamodb_calls": 8,
     "paid_task_s3_other_calls": 0,
     "paid_task_facilitator_calls": 2,
+    "kernel_long_log_vs_short": 1.2,
+    "kernel_invoke_requests": 3,
+    "kernel_result_requests": 3,
 }
 
 

@@ -31,6 +31,7 @@ LIBRARIES: Final = (
     "cryptography",
     "fastapi",
     "mangum",
+    "pyyaml",
 )
 OWN: Final = (ROOT / "layers" / "piecework" / "piecework", ROOT / "layers" / "executors")
 REQUIREMENT_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")

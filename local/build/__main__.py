@@ -4,11 +4,22 @@ import argparse
 import sys
 from pathlib import Path
 
-from local.build.assemble import build_executors_layer, build_function, build_hire_layer, build_piecework_layer
+from local.build.assemble import (
+    build_executors_layer,
+    build_function,
+    build_hire_layer,
+    build_kernel_layer,
+    build_piecework_layer,
+)
 from local.build.findings import findings, folder_bytes
 from local.build.target import BuildError, Target
 
-LAYERS = {"piecework": build_piecework_layer, "executors": build_executors_layer, "hire": build_hire_layer}
+LAYERS = {
+    "piecework": build_piecework_layer,
+    "executors": build_executors_layer,
+    "hire": build_hire_layer,
+    "kernel": build_kernel_layer,
+}
 
 
 def build(kind: str, name: str, out: Path, target: Target) -> None:

@@ -44,6 +44,13 @@ def build_hire_layer(out: Path, target: Target) -> None:
     compile_bytecode(library, target)
 
 
+def build_kernel_layer(out: Path, target: Target) -> None:
+    """What the kernel door alone imports."""
+    library = _fresh(out) / "python"
+    _install_beyond([LAYERS / "piecework"], LAYERS / "kernel", library, target)
+    compile_bytecode(library, target)
+
+
 def build_function(name: str, out: Path, target: Target) -> None:
     """A function's own folder, and what it alone imports where it has requirements.
 
@@ -55,7 +62,8 @@ def build_function(name: str, out: Path, target: Target) -> None:
         raise BuildError(f"functions/{name}/app.py does not exist")
     shutil.copytree(source, _fresh(out) / name, ignore=SOURCES_ONLY)
     if (source / REQUIREMENTS).is_file():
-        _install_beyond([LAYERS / "piecework", LAYERS / "hire"], source, out, target)
+        door = LAYERS / ("kernel" if name.startswith("kernel") else "hire")
+        _install_beyond([LAYERS / "piecework", door], source, out, target)
     compile_bytecode(out, target)
 
 

@@ -11,14 +11,14 @@ import uvicorn
 
 from local.gateway.app import Gateway
 from local.gateway.routes import api_of
-from local.gateway.variables import ROOT, TOKENS, parameters
+from local.gateway.variables import KERNEL_TOKENS, KERNEL_TOKENS_SECRET, ROOT, TOKENS, parameters
 from local.template import Template
 
 GRACE_SECONDS: Final = 2
 KEEP_ALIVE_SECONDS: Final = 75
 BACKLOG: Final = 512
-NO_TOKENS: Final = f"""
-  *** {TOKENS} is not set: EVERYBODY who reaches this port is let in. ***
+NO_TOKENS: Final = """
+  *** {name} is not set: EVERYBODY who reaches this port is let in. ***
   *** Set it to a comma list of name=secret entries to ask for credentials. ***
 """
 
@@ -44,7 +44,10 @@ def main() -> None:
     listener = _listen(arguments.port)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     if not os.environ.get(TOKENS) and any(route.authorizer for route in api.routes):
-        print(NO_TOKENS, flush=True)
+        print(NO_TOKENS.format(name=TOKENS), flush=True)
+    own = any(KERNEL_TOKENS_SECRET in function.environment for function in api.functions.values())
+    if own and not os.environ.get(KERNEL_TOKENS):
+        print(NO_TOKENS.format(name=KERNEL_TOKENS), flush=True)
     config = uvicorn.Config(
         Gateway(api, url, os.environ).app(),
         log_level="warning",

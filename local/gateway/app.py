@@ -7,6 +7,7 @@ import secrets
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -22,7 +23,7 @@ from local.gateway.recording import RECORD_AWS_CALLS, recorders
 from local.gateway.routes import Api, QueueSource, Route, Source, match
 from local.gateway.runtime_api import Invocation
 from local.gateway.sources import QueuePoller, run_schedule
-from local.gateway.variables import of_function
+from local.gateway.variables import SWEEP_SECONDS, of_function
 from local.gateway.web_app import WRAPPER, WebApp
 
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024  # what a REST API takes
@@ -45,6 +46,7 @@ class Gateway:
         self._apps = {name: WebApp(api.functions[name], variables[name]) for name in apps}
         self._pools = {name: Pool(api.functions[name], variables[name]) for name in api.functions if name not in apps}
         self._endpoint = caller.get("AWS_ENDPOINT_URL")
+        self._sweep_seconds = float(caller.get(SWEEP_SECONDS, 0))  # instead of a schedule's own; 0: as declared
         self._running: set[asyncio.Task[bytes]] = set()
 
     def app(self) -> Router:
@@ -92,7 +94,7 @@ class Gateway:
             recorder = self._recorders.get(source.function)  # Lambda polls with the function's role
             await QueuePoller(source, invoke, recorder.endpoint if recorder else self._endpoint).run()
         else:
-            await run_schedule(source, invoke)
+            await run_schedule(replace(source, seconds=self._sweep_seconds or source.seconds), invoke)
 
     async def _answer(self, call: Call) -> Response:
         route, parameters = match(self._api, call.method, call.path)

@@ -53,7 +53,7 @@ class ScheduleSource:
 
     function: str
     name: str
-    seconds: int
+    seconds: float
 
 
 Source = QueueSource | ScheduleSource

@@ -12,6 +12,9 @@ ROOT: Final[Path] = Path(__file__).resolve().parents[2]
 LAYERS: Final = (ROOT / "layers" / "piecework", ROOT / "layers")
 PARAMETER_PREFIX: Final = "PIECEWORK_PARAM_"
 TOKENS: Final = "PIECEWORK_RUNTIME_TOKENS"
+KERNEL_TOKENS: Final = "PIECEWORK_KERNEL_TOKENS"
+KERNEL_TOKENS_SECRET: Final = f"{KERNEL_TOKENS}_SECRET_ARN"
+SWEEP_SECONDS: Final = "PIECEWORK_SWEEP_SECONDS"
 PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
 PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
 NOT_OURS: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "VIRTUAL_ENV")
@@ -27,11 +30,13 @@ def of_function(function: Function, caller: Mapping[str, str], *, sees_tokens: b
     """All variables of one function's processes.
 
     The caller's whole environment comes along, so that an executor's own plain variables work; the tokens do not,
-    except to the authorizer.
+    except to whoever checks them.
     """
     hidden = {name for name in caller if name.startswith(PARAMETER_PREFIX)} | set(NOT_OURS)
     if not sees_tokens:
         hidden.add(TOKENS)
+    if KERNEL_TOKENS_SECRET not in function.environment:  # the kernel door's own functions check them
+        hidden.add(KERNEL_TOKENS)
     passed = {name: value for name, value in caller.items() if name not in hidden}
     own_url = {PUBLIC_BASE_URL: public_url} if PUBLIC_BASE_URL in function.environment else {}
     local = {PUBLIC_URL: public_url, **own_url, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}

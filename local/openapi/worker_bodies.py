@@ -45,8 +45,16 @@ CONTENT: Final[dict[str, Schema]] = {
     "FileOutput": FILE,
 }
 ITEM: Final[Schema] = {"anyOf": [ref(name) for name in CONTENT]}
+WITHHELD: Final = an_object({"type": {"enum": ["text", "json"]}, "withheld": {"const": True}})  # until it is paid
 MULTIPLE: Final = an_object(
-    {"type": {"const": "multiple"}, "items": {"type": "array", "items": ITEM, "maxItems": MOST_ITEMS}}
+    {
+        "type": {"const": "multiple"},
+        "items": {
+            "type": "array",
+            "items": {"anyOf": [*ITEM["anyOf"], ref("WithheldOutput")]},
+            "maxItems": MOST_ITEMS,
+        },
+    }
 )
 DELIVERABLE: Final = an_object(
     {name: schema for name, schema in FILE["properties"].items() if name != "type"}
@@ -162,6 +170,7 @@ def schemas() -> dict[str, Any]:
     """Every named schema."""
     return {
         **CONTENT,
+        "WithheldOutput": WITHHELD,
         "MultipleOutput": MULTIPLE,
         "Deliverable": DELIVERABLE,
         "Payment": PAYMENT,

@@ -9,11 +9,11 @@ import pytest
 
 from piecework.errors import Unavailable, Unprocessable
 from piecework.executors import Outcome, Refused, Retryable
-from piecework.hire.facilitator import HttpFacilitator, unavailable
+from piecework.hire.facilitator import HttpFacilitator, Kinds, unavailable
 from piecework.hire.states import State
 from piecework.hire.telling import Unheard
 from tests.support.crash import Crashed
-from tests.support.hire_stage import BASE, BODY, Stage, score, stub_facilitator
+from tests.support.hire_stage import BASE, BODY, FUNCTION_MS, Stage, score, stub_facilitator
 from tests.support.payments import header
 
 
@@ -570,6 +570,32 @@ def test_facilitator_not_supported(stage, stub):
     assert stage.post(contract).status == 402
 
 
+def test_version_1_is_offered_only_where_it_can_be_settled(stub):
+    stage = Stage(stub)
+    kinds = stage.ports.facilitator.supported()
+    newer = Stage(stub, ports={"contracts": stage.contracts, "facilitator": OfVersion2(stage.ports.facilitator, kinds)})
+    contract = stage.contract()
+
+    assert "accepts" in stage.post(contract).body
+    answer = newer.post(contract)
+
+    assert answer.status == 402 and "PAYMENT-REQUIRED" in answer.headers
+    assert "accepts" not in answer.body and answer.body["error"]["code"] == "PAYMENT_REQUIRED"
+
+
+class OfVersion2:
+    """A facilitator that settles payments of version 2 alone."""
+
+    def __init__(self, real, kinds):
+        self.real, self.kinds = real, Kinds(frozenset(kind for kind in kinds.served if kind[0] == 2))
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+    def supported(self):
+        return self.kinds
+
+
 def test_secrets_not_logged(stage, stub):
     contract, other = stage.contract(), stage.contract("slow")
     payments = [stage.pay(contract), stage.pay(other)]
@@ -738,6 +764,35 @@ def test_progress_is_passed_on_with_its_task(stub):
     answer = stage.post(contract, BODY, stage.pay(contract))
 
     assert seen == [(answer.body["task_id"], 50, "half")]
+
+
+@pytest.mark.parametrize("careless", [False, True], ids=["plain", "catching every exception"])
+def test_a_task_longer_than_one_run_goes_on_in_the_next_within_its_attempt(stage, careless):
+    contract = stage.contract("slow", sla__max_latency_ms=3_600_000)
+    stage.post(contract, BODY, stage.pay(contract))
+    done = []
+
+    def chain(task, run):
+        for number in range(5):
+            try:
+                run.step(f"part {number}", lambda number=number: done.append(number) or stage.clock.move(400))
+            except Exception:
+                if not careless:
+                    raise
+        return Outcome({"score": len(done)})
+
+    stage.do = chain
+    runs = 0
+    while stage.state(contract) is State.EXECUTING:
+        assert stage.standing(contract).lease == ""  # or it would count as a run that was lost
+        stage.worker.driving.drive(stage.queue.pop(0), stage.clock() + FUNCTION_MS)
+        runs += 1
+
+    answer = stage.post(contract)
+    assert runs == 3 and done == [0, 1, 2, 3, 4]
+    assert answer.status == 200 and answer.body["output"]["content"] == {"score": 5}
+    assert answer.body["metadata"]["attempt"] == 1 and answer.body["metadata"]["execution_time_ms"] == 2_000_000
+    assert stage.standing(contract).crashes == 0 and stage.settles() == 1
 
 
 def test_a_step_is_recorded_once_for_an_attempt_that_runs_again(stage):

@@ -137,7 +137,6 @@ def evm():
         yield running
 
 
-@pytest.mark.slow  # a chain of its own takes half a minute
 class TestRealEvm:
     """Case 69: the stock facilitator's own logic, and money that really moves, once."""
 
@@ -149,7 +148,9 @@ class TestRealEvm:
         ports = {"facilitator": HttpFacilitator(evm.url), "chain_of": lambda network: chain}
         return real_time_stage(stub, ports=ports)
 
-    @pytest.mark.parametrize("client", CLIENTS)
+    @pytest.mark.parametrize(
+        "client", [pytest.param(client, marks=() if client == "httpx" else pytest.mark.slow) for client in CLIENTS]
+    )
     def test_real_evm_settle(self, evm, real, client):
         """Case 2 for every client; then 25: the same payment again moves nothing."""
         contract, before = real.contract(), evm.balance(WORKER)

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from piecework.aws.contracts_table import ContractsTable
+from piecework.aws.deliverables_bucket import DeliverablesBucket
 from piecework.hire.contracts import ContractRecord, validate
 from piecework.hire.terms import PaymentTerms
 from piecework.pieces import now_in_ms
@@ -178,6 +179,30 @@ def test_poll_reissues_urls(door):
     assert before["url"] != after["url"] and before["checksum"] == after["checksum"]
     assert fetch(before["url"]).content == fetch(after["url"]).content == b"the plan"
     assert after["expires_at"] > first["metadata"]["completed_at"]
+
+
+def test_a_deliverable_lies_under_a_kms_key_and_its_link_opens_it(door):
+    contract = door.contract()
+    body = door.post(contract, script(artifacts=[["plan.txt", "the plan", "text/plain"]])).json()
+    s3, bucket = door.aws.client("s3"), door.variables["PIECEWORK_BUCKET"]
+    listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"deliverables/{contract.contract_id}/")["Contents"]
+
+    heads = [s3.head_object(Bucket=bucket, Key=item["Key"]) for item in listed]
+
+    assert [head["ServerSideEncryption"] for head in heads] == ["aws:kms"]
+    assert [head["SSEKMSKeyId"] for head in heads] == ["alias/aws/s3"]
+    assert fetch(body["deliverables"][0]["url"]).content == b"the plan"
+
+
+def test_a_deliverable_lies_under_the_operators_key_where_there_is_one(door):
+    s3, bucket = door.aws.client("s3"), door.variables["PIECEWORK_BUCKET"]
+    key, name = "arn:aws:kms:us-east-1:000000000000:key/mine", f"deliverables/{uuid4().hex}"
+    shelf = DeliverablesBucket(lambda: s3, bucket, key=key)
+
+    shelf.put(name, b"x", hashlib.sha256(b"x").digest(), "text/plain", "attachment")
+
+    assert s3.head_object(Bucket=bucket, Key=name)["SSEKMSKeyId"] == key
+    assert fetch(shelf.link(name).url).content == b"x"
 
 
 def test_a_file_that_was_deleted_is_told_without_a_dead_link(door):

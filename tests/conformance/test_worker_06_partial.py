@@ -8,7 +8,7 @@ import pytest
 from piecework.errors import Unavailable
 from piecework.executors import Artifact, Outcome, Retryable
 from piecework.hire.states import State
-from piecework.hire.streams import HiredTasks, Recording, Streams
+from piecework.hire.streams import DELTA_CHARACTERS, LIVE_BYTES, HiredTasks, Recording, Streams
 from piecework.hire.telling import INLINE_BYTES, MOST_ITEMS
 from tests.support.crash import Crashed
 from tests.support.hire_stage import BASE, BODY, Stage, stub_facilitator
@@ -183,6 +183,18 @@ def test_a_text_that_was_streamed_live_is_only_completed_at_the_end(stub):
     assert [kind for kind, _ in stage.seen] == ["output", "output"]
     assert [delta["index"] for delta in deltas] == [0, 1, 2]
     assert "".join(delta["delta"] for delta in deltas) == "one two three"
+
+
+def test_live_output_that_is_too_long_for_an_event_comes_at_the_end(stub):
+    stage = Watched(stub)
+    text = "x" * (DELTA_CHARACTERS + 1)
+
+    contract = stage.hire("upfront", ("delta", text), {"long": "x" * LIVE_BYTES}, ("delta", "late"), output=text)
+    stage.done(contract)
+
+    assert stage.seen == [("output", {"index": 1, "delta": "late"})]
+    deltas = [data for kind, data in stage.read(contract) if kind == "output"][1:]
+    assert [delta["index"] for delta in deltas] == [0, 1] and "".join(delta["delta"] for delta in deltas) == text
 
 
 def test_a_text_that_became_another_one_is_sent_anew_from_index_0(stub):

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
@@ -10,6 +11,7 @@ from piecework.due import Due
 from piecework.errors import LeaseLost
 from piecework.hire.executions import (
     DAY_MS,
+    RELEASED_DUE,
     TASK_DUE,
     WEBHOOK_DUE,
     Execution,
@@ -89,6 +91,11 @@ def an_execution(nonce: str | None = None, **changes) -> Execution:
 
 def ripe(due, execution: Execution, kind: str = TASK_DUE) -> list[int]:
     return [row.at_ms for row in due.ripe(kind, START_MS * 2) if row.id == execution.contract_id]
+
+
+def watched(due, execution: Execution) -> list[Due]:
+    """The released payments of a contract that are looked for."""
+    return [row for row in due.ripe(RELEASED_DUE, START_MS * 2) if row.id.startswith(f"{execution.contract_id}/")]
 
 
 class TestExecutions:
@@ -228,6 +235,32 @@ class TestExecutions:
 
         executions.take_over(first, first.moved(State.EXECUTING, lease="l2"), first.lease_until_ms)
         assert executions.read(first.contract_id).lease == "l2"
+
+    def test_a_released_payment_is_watched_from_the_write_that_releases_it(self, executions, due):
+        first = an_execution(state=State.FAILED_TRANSIENT)
+        executions.claim(None, first)
+        second = first.moved(State.EXECUTING, claim_key=f"{first.claim_key}ff")
+        assert watched(due, first) == []
+
+        executions.claim(first, second)
+        assert watched(due, first) == [first.released_due]
+
+        executions.move(second, second.moved(State.EXECUTING))
+        assert watched(due, first) == [first.released_due]
+
+        executions.move(second.moved(State.EXECUTING), ended := replace(second, version=4, claim_status="released"))
+        assert set(watched(due, first)) == {first.released_due, ended.released_due}
+
+    def test_what_is_owed_is_written_once(self, executions):
+        name = uuid4().hex
+        row = LedgerRow("refund_due", f"ctr_{name}", "task_x", 1, 5, "eip155:8453", "0xfrom", START_MS, "0x1")
+        other = replace(row, transaction="0x2")
+
+        for owed in (row, row, other):
+            executions.owe(owed)
+
+        month = datetime.fromtimestamp(START_MS // 1000, UTC).strftime("%Y-%m")
+        assert [one for one in executions.ledger(month) if one.contract_id == row.contract_id] == [row, other]
 
     def test_items_are_added_by_the_runner_that_holds_the_lease_and_go_with_its_next_move(self, executions):
         first = an_execution()

@@ -23,7 +23,7 @@ from piecework.aws.due_table import DueTable, key_of
 from piecework.aws.executions_table import ExecutionsTable
 from piecework.aws.work_steps import WorkSteps
 from piecework.errors import Unprocessable
-from piecework.executors import Outcome, Refused, Retryable
+from piecework.executors import Artifact, Outcome, Refused, Retryable
 from piecework.hire.contracts import DAY_MS, ContractRecord, record_of, time_text
 from piecework.hire.executions import WEBHOOK_DUE
 from piecework.hire.facilitator import HttpFacilitator
@@ -120,6 +120,10 @@ class TappedStage(Stage):
         self.contracts.put(record)
         return record
 
+    @property
+    def function_ms(self) -> int:
+        return self.flow.function_ms
+
     def _perform(self, task: Any, run: Any) -> Outcome:
         if self.flow.failure is Unprocessable:
             is_refused = task.inputs["brief"] == "refused"
@@ -128,8 +132,11 @@ class TappedStage(Stage):
         if is_refused:
             raise self.flow.failure("not this time")
         self.clock.move(self.flow.works_seconds)
+        for part in range(self.flow.parts):
+            run.step(f"part {part}", lambda: self.clock.move(30))
         nonce = run.step("draw", lambda: secrets.token_hex(8))
-        run.artifact("plan.txt", nonce.encode(), "text/plain")
+        plan = Artifact("plan.txt", nonce.encode(), "text/plain")
+        run.item(plan) if self.flow.tells else run.artifact(plan.name, plan.data, plan.mime)
         return Outcome({"score": 7, "nonce": nonce, "text": "t" * self.flow.bytes})
 
     def hire(self, payment: int | None = None, body: Any = None) -> Told:
@@ -151,12 +158,12 @@ class TappedStage(Stage):
             if "Item" not in row:
                 self.problems.append(f"{execution.state} waits without a due row")
             elif execution.due_ms <= self.clock():
-                self.worker.driving.fire(execution.due, self.clock() + 900_000)
+                self.worker.driving.fire(execution.due, self.clock() + self.function_ms)
                 fired += 1
         if self.hired.webhook_url:
             for due in self.plain_due.ripe(WEBHOOK_DUE, self.clock()):
                 if due.id == self.hired.contract_id:
-                    self.worker.driving.fire(due, self.clock() + 900_000)
+                    self.worker.driving.fire(due, self.clock() + self.function_ms)
                     fired += 1
         return fired
 
@@ -190,6 +197,9 @@ class Flow:
     failure: type[Exception] = Retryable
     works_seconds: float = 0
     bytes: int = 10
+    tells: bool = False  # of its file before the end
+    parts: int = 0  # steps of half a minute each
+    function_ms: int = 900_000
     end: State = State.COMPLETED
     most_runs: int = 2
     changes: tuple[tuple[str, Any], ...] = ()
@@ -243,6 +253,9 @@ FLOWS = [
     Flow("replayed", replayed),
     Flow("queued", queued, executor="slow"),
     Flow("left_to_the_queue", queued, works_seconds=16),
+    Flow("chained", queued, executor="slow", parts=4, function_ms=120_000, most_runs=4),
+    Flow("told", queued, executor="slow", tells=True),
+    Flow("told_and_paid_before", queued, executor="upfront", tells=True),
     Flow("large", paid, bytes=40_000),
     Flow("retried", retried, failures=1, most_runs=3),
     Flow("refused", paid, failures=9, failure=Refused, end=State.FAILED_PERMANENT),
@@ -306,8 +319,12 @@ def problems_at_the_end(stage: TappedStage, flow: Flow, where: str) -> list[str]
         problems.append("no receipt")
     if len(stage.runs) > flow.most_runs:
         problems.append(f"{len(stage.runs)} runs")
-    if stage.executions.read(stage.hired.contract_id).due is not None or stage.sweep():
+    standing = stage.standing(stage.hired)
+    if standing.due is not None or stage.sweep():
         problems.append("something is still due")
+    watched = stage.place.dynamodb.get_item(TableName=stage.place.due, Key=key_of(standing.released_due))
+    if ("Item" in watched) != (standing.claim_status == "released"):
+        problems.append(f"its payment is {standing.claim_status} and watched: {'Item' in watched}")
     month = time.strftime("%Y-%m", time.gmtime(stage.clock() / 1000))
     rows = [row for row in stage.executions.ledger(month) if row.contract_id == stage.hired.contract_id]
     if len(rows) != charged:

@@ -49,6 +49,7 @@ class FakeExecutions(Executions):
                 raise NonceTaken
             if before and before.claim_status == "active":
                 self.claims[before.claim_key] = "released"
+                self.due.put(before.released_due)
             self.claims[after.claim_key] = "active"
             self._put(before, after)
 
@@ -59,6 +60,8 @@ class FakeExecutions(Executions):
             self._check(before, after)
             if before.claim_status != after.claim_status:
                 self.claims[after.claim_key] = after.claim_status
+                if after.claim_status == "released":
+                    self.due.put(after.released_due)
             self.rows.extend(ledger)
             if webhook_at_ms:
                 self.due.put(Due(webhook_at_ms, WEBHOOK_DUE, after.contract_id))
@@ -83,6 +86,10 @@ class FakeExecutions(Executions):
             if standing is None or standing.lease != lease:
                 raise LeaseLost("another runner has taken this task over")
             self.items[contract_id] = replace(standing, items=(*standing.items, item))
+
+    def owe(self, row: LedgerRow) -> None:
+        with self.lock:
+            self.rows += [] if row in self.rows else [row]
 
     def ledger(self, month: str) -> list[LedgerRow]:
         return [row for row in self.rows if datetime.fromtimestamp(row.at_ms // 1000, UTC).strftime("%Y-%m") == month]

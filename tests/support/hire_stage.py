@@ -25,7 +25,7 @@ from piecework.hire.bounding import in_thread
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.deliverables import Link
 from piecework.hire.door import serve
-from piecework.hire.executions import TASK_DUE, WEBHOOK_DUE, Execution
+from piecework.hire.executions import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
 from piecework.hire.facilitator import HttpFacilitator
 from piecework.hire.rpc import RpcChain
 from piecework.hire.states import State
@@ -178,6 +178,11 @@ class Stage:
         )
         self.worker: Worker = assemble(self.ports, Rules(BASE, **(rules or {})), **limits)
 
+    @property
+    def function_ms(self) -> int:
+        """How long one run of the task function may take."""
+        return FUNCTION_MS
+
     def _run(self, task: Task, run: Run) -> Outcome:
         with self.lock:
             self.runs.append(task.execution_id)
@@ -257,15 +262,15 @@ class Stage:
 
     def work_off(self) -> int:
         """Handle the queue's messages; nudges count once their delay is over."""
-        now, handled = self.clock(), 0
+        handled = 0
         while self.queue:
-            self.worker.driving.drive(self.queue.pop(0), now + FUNCTION_MS)
+            self.worker.driving.drive(self.queue.pop(0), self.clock() + self.function_ms)
             handled += 1
         return handled
 
     def sweep(self) -> int:
         """What the schedule does each minute."""
-        ripe = [*self.due.ripe(TASK_DUE, self.clock()), *self.due.ripe(WEBHOOK_DUE, self.clock())]
+        ripe = [due for kind in (TASK_DUE, WEBHOOK_DUE, RELEASED_DUE) for due in self.due.ripe(kind, self.clock())]
         for due in ripe:
             self.worker.driving.fire(due, self.clock() + FUNCTION_MS)
         return len(ripe)

@@ -17,7 +17,7 @@ from piecework.kernel.hosted_wakes import Hosting, waking
 from piecework.kernel.rules import Rules
 from piecework.kernel.service import Kernel, Ports
 from tests.support.fakes import FakePieceTable, no_renewal
-from tests.support.kernel_memory import House
+from tests.support.kernel_house import House
 
 MINUTES = 900_000
 FOREVER_MS = 10**15
@@ -79,17 +79,16 @@ class HostedHouse(House):
     def __init__(self, rules: Rules | None = None, **functions: Callable[..., Outcome]) -> None:
         super().__init__(rules)
         self.rules, self.wakes, self.delayed = rules or Rules(), list[str](), list[tuple[str, int]]()
-        self.leases, self.steps = FakeLeases(), FakePieceTable(lambda: self.now)
+        self.leases, self.steps = FakeLeases(), FakePieceTable(self.clock)
         self.executors = {name: an_executor(name, function) for name, function in functions.items()}
         tokens = count(1)
         self._token = lambda: f"token-{next(tokens)}"
-        self.executions: Any = waking(self.memory, self.wakes.append)
-        around = Surroundings(lambda: self.now, lambda _: f"id-{next(self._ids):04d}", self._sleep, lambda: 1.0)
-        ports = Ports(self.executions, self.memory, self.memory, self.policy, self.windows)
-        self.kernel = Kernel(ports, rules, around)
-        others = RoundRobin(self.memory, lambda: self.now, self.kernel)
-        hosting = Hosting(others, self.executors, self.memory, self.kernel)
-        self.kernel.connect(hosting, Queues(self.memory, lambda: self.now, self.kernel))
+        self.executions: Any = waking(self.store.executions, self.wakes.append)
+        around = Surroundings(self.clock, lambda _: f"id-{next(self._ids):04d}", self._sleep, lambda: 1.0)
+        agents, runners = self.store.agents, self.store.runners
+        self.kernel = Kernel(Ports(self.executions, agents, runners, self.policy, self.windows), rules, around)
+        others, self.dispatcher = RoundRobin(agents, self.clock, self.kernel), Queues(runners, self.clock, self.kernel)
+        self.kernel.connect(Hosting(others, self.executors, agents, self.kernel), self.dispatcher)
 
     def named(self, name: str) -> Executor:
         if name not in self.executors:
@@ -107,7 +106,7 @@ class HostedHouse(House):
             "wake": lambda execution_id, delay_ms: self.delayed.append((execution_id, delay_ms)),
             "log": SilentLog(),
         }
-        return Hosted(HostedPorts(**ports | other), self.rules, lambda: self.now, self._token, no_renewal)
+        return Hosted(HostedPorts(**ports | other), self.rules, self.clock, self._token, no_renewal)
 
     def look(self, execution_id: str, **other: Any) -> str:
         """What a wake-up comes to."""

@@ -205,7 +205,7 @@ class Gateways:
 @pytest.fixture(scope="session")
 def embedded_aws() -> Iterator[Aws]:
     """An embedded AWS on a free port, with the template's table and bucket; made once per session."""
-    template = Template.load(ROOT / "template.yaml", {"DeployWorkerDoor": "true"})
+    template = Template.load(ROOT / "template.yaml", {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"})
     with aws.embedded_aws(free_port()) as endpoint:
         aws.provision(template, endpoint)
         yield Aws(endpoint, template)

@@ -19,6 +19,13 @@ EXECUTOR_SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:executors-A
 EVERY_PERMISSION = {"RuntimeTokensSecretArn": TOKENS, "ExecutorSecretArn": EXECUTOR_SECRET}
 FACILITATOR_KEY = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:facilitator-AbCdEf"
 WORKER = {"DeployWorkerDoor": "true", "FacilitatorAuthSecretArn": FACILITATOR_KEY}
+KERNEL_TOKENS = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:kernel-tokens-AbCdEf"
+KERNEL = {
+    "DeployKernelDoor": "true",
+    "KernelTokensSecretArn": KERNEL_TOKENS,
+    "KernelPolicyBucket": "policies",
+    "KernelPolicyKey": "kernel/policy.yaml",
+}
 
 # Permissions that no call through the endpoint can show, and why they are needed.
 EXCEPTIONS = {
@@ -65,11 +72,13 @@ def _raw() -> dict[str, Any]:
         loader.dispose()
 
 
-def template_with(change: Callable[[dict[str, Any]], None] = lambda raw: None, *, worker: bool = False) -> Template:
-    """template.yaml with every optional permission in it, after a change to its source; with the worker door or not."""
+def template_with(
+    change: Callable[[dict[str, Any]], None] = lambda raw: None, *, worker: bool = False, kernel: bool = False
+) -> Template:
+    """template.yaml with every optional permission in it, after a change to its source; with these doors, too."""
     raw = copy.deepcopy(_raw())
     change(raw)
-    return Template(raw, ROOT, EVERY_PERMISSION | (WORKER if worker else {}))
+    return Template(raw, ROOT, EVERY_PERMISSION | (WORKER if worker else {}) | (KERNEL if kernel else {}))
 
 
 def grants_of(template: Template, kind: str = FUNCTION) -> set[Grant]:

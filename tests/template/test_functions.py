@@ -107,7 +107,8 @@ def test_no_parameter_holds_a_secret(raw_template):
     suspicious = re.compile("secret|token|password|key", re.IGNORECASE)
     named = {name: body for name, body in raw_template["Parameters"].items() if suspicious.search(name)}
 
-    assert set(named) == {"RuntimeTokensSecretArn", "ExecutorSecretArn", "FacilitatorAuthSecretArn"}
+    expected = {"RuntimeTokensSecretArn", "ExecutorSecretArn", "FacilitatorAuthSecretArn", "DeliverablesKmsKeyArn"}
+    assert set(named) == expected
     assert all(body["Default"] == "" for body in named.values())
     assert all("arn:" in body["AllowedPattern"] for body in named.values())
 

@@ -123,6 +123,17 @@ def test_a_task_has_the_message_and_the_time_for_itself(functions):
     assert functions["Task"]["Timeout"] == 900
 
 
+def test_real_money_needs_a_node_that_tells_whether_it_moved(raw_template):
+    (assertion,) = raw_template["Rules"]["WorkerSeesTheChain"]["Assertions"]
+    assert assertion["Assert"] == {
+        "Fn::Or": [
+            {"Fn::Equals": [{"Ref": "DeployWorkerDoor"}, "false"]},
+            {"Fn::Equals": [{"Ref": "AllowTestnet"}, "true"]},
+            {"Fn::Not": [{"Fn::Equals": [{"Ref": "BaseRpcUrl"}, ""]}]},
+        ]
+    }
+
+
 def test_due_times_are_swept_each_minute(functions):
     assert functions["WorkerDue"]["Events"]["Sweep"]["Properties"]["Schedule"] == "rate(1 minute)"
 
@@ -163,6 +174,39 @@ def test_a_withheld_deliverable_is_out_of_reach_of_the_runtime_door(worker):
         resources = [str(entry["Resource"]) for entry in statements(worker, name)]
 
         assert not [resource for resource in resources if "deliverables" in resource or resource.endswith(":::*")]
+
+
+KEY = "arn:aws:kms:us-east-1:000000000000:key/11111111-2222-3333-4444-555555555555"
+
+
+def key_statements(template):
+    """Function to the statements of its role that name KMS."""
+    by_name = {name: [one for one in statements(template, name) if "kms" in str(one["Action"])] for name in FUNCTIONS}
+    return {name: found for name, found in by_name.items() if found}
+
+
+def test_the_key_of_deliverables_is_used_by_those_who_store_or_link_them_and_only_through_s3(load_template):
+    found = key_statements(load_template(**CONFIGURED, DeliverablesKmsKeyArn=KEY))
+
+    assert {name: [one["Action"] for one in granted] for name, granted in found.items()} == {
+        "Hire": [["kms:GenerateDataKey", "kms:Decrypt"]],
+        "Task": [["kms:GenerateDataKey", "kms:Decrypt"]],
+        "WorkerStreams": [["kms:Decrypt"]],
+    }
+    for (granted,) in found.values():
+        assert granted["Resource"] == KEY
+        assert granted["Condition"] == {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
+
+
+def test_those_who_store_deliverables_are_told_the_key(load_template):
+    functions = load_template(**CONFIGURED, DeliverablesKmsKeyArn=KEY).of_type("AWS::Serverless::Function")
+    told = {name for name, body in functions.items() if KEY in body["Environment"]["Variables"].values()}
+
+    assert told == {"HireFunction", "TaskFunction"}
+
+
+def test_without_an_own_key_no_role_names_kms(worker):
+    assert key_statements(worker) == {}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -215,9 +259,9 @@ def test_every_line_that_a_metric_counts_is_logged(worker, root):
     patterns = [body["FilterPattern"] for body in worker.of_type("AWS::Logs::MetricFilter").values()]
     lines = {name for pattern in patterns for name in re.findall(r'\$\.message = "(\w+)"', pattern)}
     hire = root / "layers/piecework/piecework/hire"
-    source = "".join((hire / name).read_text("utf-8") for name in ("charging.py", "starting.py"))
+    source = "".join((hire / name).read_text("utf-8") for name in ("charging.py", "starting.py", "released.py"))
 
-    assert {"settled_unconfirmed", "payer_differs", "settlement_unresolved"} <= lines
+    assert {"settled_unconfirmed", "payer_differs", "settlement_unresolved", "released_payment_used"} <= lines
     assert all(f'"{line}"' in source for line in lines)
 
 

@@ -20,7 +20,14 @@ DOOR_MAY_USE = {
 }
 ADAPTERS = {"piecework.aws": AWS, "piecework.models.openai": {"urllib3"}}  # and what each of them is there to wrap
 DOORS = {"wattswarm", "hire", "kernel"}
-COMPOSITION_ROOTS = {"piecework.wiring", "piecework.hire_wiring", "piecework.hire_edges_wiring"}
+COMPOSITION_ROOTS = {
+    "piecework.wiring",
+    "piecework.hire_wiring",
+    "piecework.hire_edges_wiring",
+    "piecework.kernel_wiring",
+    "piecework.kernel_hosted_wiring",
+    "piecework.kernel_streams_wiring",
+}
 
 
 def modules(folder: Path, prefix: str) -> dict[str, Path]:

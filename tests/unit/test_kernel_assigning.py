@@ -196,7 +196,8 @@ def test_a_job_whose_execution_ended_before_it_was_written_leaves_its_connection
     agent = stage.agent()
     execution, other = stage.create(), stage.create()
     agent.look()
-    first, second = agent.of("execution.assigned")
+    assigned = {data["execution_id"]: data for data in agent.of("execution.assigned")}
+    first, second = assigned[execution], assigned[other]
     runner = stage.runner()
     stage.invoke(first, remote=True)
     stage.kernel.cancel(execution)

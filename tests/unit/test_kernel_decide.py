@@ -590,6 +590,36 @@ def test_a_signal_that_nobody_was_there_for_is_kept_for_the_next_run():
     assert story.pushes[-1].kind == "signal.received"
 
 
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_signal_that_its_agent_may_not_have_heard_of_comes_back_with_a_reset(is_stored):
+    story = Story().assigned()
+    if is_stored:
+        story.signal("go", 1)
+    story.wait()
+    if not is_stored:
+        story.signal("go", 1)
+    story.signal("go", 2)
+    story.do(AgentLost(story.session))
+    story.assigned("another")
+
+    story.wait()
+    assert story.signals[int(story.last.pushes[0].ref)]["payload"] == 1
+    story.wait()
+    assert story.signals[int(story.last.pushes[0].ref)]["payload"] == 2
+
+
+def test_a_signal_is_used_up_by_the_next_intent():
+    story = Story().assigned()
+    story.wait()
+    story.signal("go")
+    story.invoke()
+    story.do(AgentLost(story.session))
+    story.assigned("another")
+
+    story.wait()
+    assert story.state.status is Status.BLOCKED
+
+
 def test_recovery_resets_a_blocked_execution_with_its_pending_approval():
     story = Story().assigned()
     story.invoke("pay", ASK)

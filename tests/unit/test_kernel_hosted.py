@@ -7,7 +7,7 @@ import pytest
 from executors.refund_desk import refund_desk
 from piecework.errors import PolicyDenied, Refused, Retryable, ToolFailed, Unavailable
 from piecework.executors import Outcome
-from piecework.kernel.hosted import HOSTED, LOOK_MS
+from piecework.kernel.hosted import HOSTED
 from piecework.kernel.hosted_runs import FAILED, LEASE_MS, LOST, MOST_TRIES, STEP_BYTES
 from piecework.kernel.policy.verdicts import Decision, Verdict
 from piecework.kernel.state import Status
@@ -16,6 +16,7 @@ from tests.support.hosted_stage import HostedHouse, an_executor
 
 TOOL = "geo.lookup"
 GATED = "pay.refund"
+LOOK_MS = 30_000  # the agent timeout
 PERSON = Verdict(Decision.REQUIRE_APPROVAL, "a person must look", "gate")
 
 
@@ -421,8 +422,8 @@ def test_after_a_reset_the_run_starts_over_and_cancelled_calls_are_made_again():
 
 def test_a_registered_executor_goes_before_a_connected_agent_of_its_name():
     house = a_house()
-    house.memory.join("stranger", "desk")
-    house.memory.join("stranger", "other")
+    house.join("stranger", "desk")
+    house.join("stranger", "other")
 
     hosted, other = house.begin("desk"), house.begin("other")
 
@@ -438,7 +439,7 @@ def test_pushes_to_hosted_agents_are_not_stored():
     house.finish(execution_id)
     house.settle()
 
-    assert house.memory.pushes == []
+    assert house.store.outbox.messages("agent", "desk", HOSTED, 100) == []
 
 
 def test_an_executor_that_is_not_deployed_any_more_fails_its_executions():

@@ -161,6 +161,20 @@ def test_a_twin_of_a_keyed_call_gets_the_first_ones_answer(house):
     assert list(house.state(execution_id).steps) == [step_id]
 
 
+def test_a_twin_that_sees_the_block_before_the_answer_gets_the_answer(house):
+    house.policy.verdicts["pay"] = ASK
+    execution_id = house.running()
+    answer = house.act(execution_id, Intent("invoke_tool", "pay", idempotency_key="k"))
+    reading, torn = house.kernel._executions.read, iter([True])
+
+    def read(*args, **named):
+        found = reading(*args, **named)
+        return replace(found, answered=None) if named.get("key") and next(torn, False) else found
+
+    house.kernel._executions.read = read
+    assert house.act(execution_id, Intent("invoke_tool", "pay", idempotency_key="k")) == answer
+
+
 def test_a_call_over_its_rate_is_denied_and_repeats_do_not_count(house):
     house.policy.verdicts["mail.send"] = ONE
     execution_id = house.running()

@@ -108,7 +108,7 @@ def due_wiring() -> DueWiring:
     from piecework.aws.due_table import DueTable
     from piecework.aws.queues import Queue
     from piecework.hire.driving import due_message
-    from piecework.hire.executions import TASK_DUE, WEBHOOK_DUE
+    from piecework.hire.executions import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE
     from piecework.pieces import now_in_ms
 
     table, tasks_url = needed("PIECEWORK_DUE_TABLE", "PIECEWORK_TASK_QUEUE_URL")
@@ -119,7 +119,9 @@ def due_wiring() -> DueWiring:
         tasks.send(due_message(due))
 
     times = DueTable(clients.dynamodb, table)
-    return DueWiring(times, {TASK_DUE: look, WEBHOOK_DUE: look}, now_in_ms, LambdaTelemetry(os.environ))
+    return DueWiring(
+        times, dict.fromkeys((TASK_DUE, WEBHOOK_DUE, RELEASED_DUE), look), now_in_ms, LambdaTelemetry(os.environ)
+    )
 
 
 def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry) -> Ports:
@@ -149,7 +151,12 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry) -> Ports:
         contracts=ContractsTable(clients.dynamodb, contracts),
         executions=ExecutionsTable(clients.dynamodb, work, due),
         due_times=DueTable(clients.dynamodb, due),
-        files=DeliverablesBucket(lambda: clients.s3, bucket, link_seconds=settings.url_ttl_seconds),
+        files=DeliverablesBucket(
+            lambda: clients.s3,
+            bucket,
+            key=os.environ.get("PIECEWORK_DELIVERABLES_KEY_ARN", ""),
+            link_seconds=settings.url_ttl_seconds,
+        ),
         texts=OverflowBucket(lambda: clients.s3, bucket),
         steps=WorkSteps(clients.dynamodb, work),
         facilitator=_facilitator(settings),

@@ -1,4 +1,4 @@
-"""The bucket's `deliverables/` prefix: private objects with their SHA-256, and presigned links to them.
+"""The bucket's `deliverables/` prefix: private objects with their SHA-256 under a KMS key, and presigned links to them.
 
 A presigned URL dies with the credentials that signed it. A function's own credentials do not say when they end, so
 links are short; where they do say it, a link's stated end is the earlier of both.
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LINK_SECONDS: Final = 3_600
 SIGNED_SECONDS: Final = 604_800  # the longest that the signature's format allows
+ACCOUNTS_KEY: Final = "alias/aws/s3"  # AWS manages it, and lets every role of the account use it through S3
 
 
 class DeliverablesBucket(Deliverables):
@@ -31,12 +32,14 @@ class DeliverablesBucket(Deliverables):
         s3: S3Of,
         bucket: str,
         *,
+        key: str = "",
         link_seconds: int = LINK_SECONDS,
         clock: Callable[[], int] = now_in_ms,
         credentials_end_ms: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._s3 = s3
         self._bucket = bucket
+        self._key = key or ACCOUNTS_KEY
         self._link_seconds = min(link_seconds, SIGNED_SECONDS)
         self._clock = clock
         self._credentials_end_ms = credentials_end_ms
@@ -52,6 +55,9 @@ class DeliverablesBucket(Deliverables):
                     ContentDisposition=disposition,
                     ChecksumSHA256=base64_digest(sha256),
                     IfNoneMatch="*",
+                    ServerSideEncryption="aws:kms",
+                    SSEKMSKeyId=self._key,
+                    BucketKeyEnabled=True,  # spares a call to KMS for each object
                 )
             except ClientError as error:  # keys hold the runner's lease: what stands is our own first try
                 if error_code(error) != ALREADY_WRITTEN:

@@ -73,7 +73,7 @@ class ExecutionsTable(Executions):
         write = _new_write()
         writes = [self._replacing(before, after, write), self._nonce(after, write)]
         if before is not None and before.claim_status == "active":
-            writes.append(self._claim_status(before, "released"))
+            writes += [self._claim_status(before, "released"), self._watch(before)]
         writes += writes_between(self._due_table, before.due if before else None, after.due)
         failed = self._transact(writes, write)
         if failed and failed[0] == CONDITION_FAILED:
@@ -113,6 +113,10 @@ class ExecutionsTable(Executions):
                     raise
         raise LeaseLost("another runner has taken this task over")
 
+    def owe(self, row: LedgerRow) -> None:
+        with aws_errors(THE_TABLE):
+            self._client.put_item(TableName=self._table, Item=_ledger_item(row))
+
     def ledger(self, month: str) -> list[LedgerRow]:
         rows: list[LedgerRow] = []
         more: dict[str, Any] = {}
@@ -143,6 +147,7 @@ class ExecutionsTable(Executions):
         writes += writes_between(self._due_table, before.due, after.due)
         if before.claim_status != after.claim_status:
             writes.append(self._claim_status(after, after.claim_status))
+            writes += [self._watch(after)] if after.claim_status == "released" else []
         writes += [{"Put": {"TableName": self._table, "Item": _ledger_item(row)}} for row in ledger]
         if webhook_at_ms:
             due = Due(webhook_at_ms, WEBHOOK_DUE, after.contract_id)
@@ -176,6 +181,9 @@ class ExecutionsTable(Executions):
             "expires_at": {"N": str(execution.expires_at)},
         }
         return {"Put": {"TableName": self._table, "Item": item, "ConditionExpression": ABSENT}}
+
+    def _watch(self, execution: Execution) -> Write:
+        return {"Put": {"TableName": self._due_table, "Item": key_of(execution.released_due)}}
 
     def _claim_status(self, execution: Execution, status: str) -> Write:
         update: Write = {
@@ -244,7 +252,7 @@ def _claim_key(claim: str) -> Item:
 
 def _ledger_item(row: LedgerRow) -> Item:
     month = datetime.fromtimestamp(row.at_ms // 1000, UTC).strftime("%Y-%m")
-    sort = f"{row.at_ms:015d}#{row.contract_id}#{row.generation}#{row.kind}"
+    sort = f"{row.at_ms:015d}#{row.contract_id}#{row.generation}#{row.kind}#{row.transaction}"
     return {"pk": {"S": f"LEDGER#{month}"}, "sk": {"S": sort}, "row": {"S": canonical(asdict(row)).decode()}}
 
 

@@ -29,6 +29,7 @@ def execution_item(execution: Execution, write: str) -> Item:
         "steps": [asdict(step) for step in execution.steps.values()],
         "step_count": execution.step_count,
         "signals": [[signal.sequence, signal.type] for signal in execution.signals],
+        "resumed_by": asdict(execution.resumed_by) if execution.resumed_by else None,
         "unattended_at_ms": execution.unattended_at_ms,
         "ended_at_ms": execution.ended_at_ms,
         "is_tainted": execution.is_tainted,
@@ -58,7 +59,7 @@ def is_long(labels: str) -> bool:
 def execution_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Execution:
     """A stored checkpoint."""
     record, row = json.loads(item["record"]["S"]), row_from(item, labels)
-    session, blocked = record["session"], record["blocked"]
+    session, blocked, resumed_by = record["session"], record["blocked"], record["resumed_by"]
     steps = [_step_from(step) for step in record["steps"]]
     return Execution(
         id=row.id,
@@ -75,6 +76,7 @@ def execution_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Execut
         steps={step.id: step for step in steps},
         step_count=record["step_count"],
         signals=tuple(StoredSignal(*signal) for signal in record["signals"]),
+        resumed_by=StoredSignal(**resumed_by) if resumed_by else None,
         unattended_at_ms=record["unattended_at_ms"],
         ended_at_ms=record["ended_at_ms"],
         is_tainted=record["is_tainted"],

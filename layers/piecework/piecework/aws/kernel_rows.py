@@ -115,7 +115,7 @@ class Rows:
 
     def delete_all(self, keys: Sequence[Key]) -> None:
         """Remove rows that nothing depends on any more."""
-        self._write_all([{"DeleteRequest": {"Key": at(key)}} for key in keys])
+        self._write_all([{"DeleteRequest": {"Key": at(key)}} for key in dict.fromkeys(keys)])
 
     def transact(self, writes: Sequence[Write]) -> list[Mapping[str, Any]]:
         """Write all or nothing; the reasons per write when a condition failed or another transaction was met."""

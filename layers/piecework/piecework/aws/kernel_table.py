@@ -215,7 +215,7 @@ def _judge(plan: Plan, reasons: Sequence[Mapping[str, Any]], frees: int, *, is_n
 def _is_ours(reason: Mapping[str, Any], write: str) -> bool:
     """Whether the checkpoint that stands in the way is the one we are writing: our first try's answer was lost."""
     standing = reason.get("Item")
-    return bool(standing) and standing["write"]["S"] == write
+    return standing is not None and bool(standing["write"]["S"] == write)
 
 
 def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:

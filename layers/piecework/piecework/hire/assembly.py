@@ -19,6 +19,7 @@ from piecework.hire.facilitator import Facilitator, SupportedKinds
 from piecework.hire.flow import Hire, Standing
 from piecework.hire.networks import Network
 from piecework.hire.outputs import INLINE_BYTES
+from piecework.hire.released import Released
 from piecework.hire.routes import HireRoutes
 from piecework.hire.rpc import Chain
 from piecework.hire.starting import Bounded, Starting
@@ -96,6 +97,7 @@ def _driving(ports: Ports, attempts: Attempts, charging: Charging, views: Views)
         executions=ports.executions,
         attempts=attempts,
         charging=charging,
+        released=Released(ports.contracts, ports.executions, ports.due_times, ports.chain_of, ports.clock, ports.log),
         due_times=ports.due_times,
         terms_of=views.terms_of,
         announce=announce,

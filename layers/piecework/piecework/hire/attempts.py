@@ -76,21 +76,23 @@ class Attempts:
         return after
 
     def hand_over(self, execution: Execution) -> Execution:
-        """Leave an attempt that takes too long for a request to the queue."""
+        """Leave an attempt that takes too long for a request, or for one run, to the queue."""
         due_ms = self.clock() + UNSTARTED_MS
         after = execution.moved(State.EXECUTING, lease="", lease_until_ms=0, due_ms=due_ms, items=())
         self.executions.move(execution, after)
         self.send(after)
         return after
 
-    def run(self, execution: Execution, contract: ContractRecord, until_ms: int, is_fresh: bool) -> Made | Ended:
-        """Work under a lease that is renewed meanwhile."""
+    def run(
+        self, execution: Execution, contract: ContractRecord, until_ms: int, is_fresh: bool, is_chained: bool = False
+    ) -> Made | Ended:
+        """Work under a lease that is renewed meanwhile; as `Work.run`."""
 
         def renew() -> None:
             self.executions.renew(execution.contract_id, execution.lease, self.clock() + LEASE_MS)
 
         with self.renewal(renew):
-            return self.work.run(contract, execution, until_ms, is_fresh)
+            return self.work.run(contract, execution, until_ms, is_fresh, is_chained)
 
     def finish(
         self,

@@ -11,10 +11,12 @@ from piecework.due import Due, DueTimes
 from piecework.errors import PieceworkError
 from piecework.executors import Log
 from piecework.hire.attempts import MOST_CRASHES, Attempts
+from piecework.hire.chaining import HandedOver
 from piecework.hire.charging import Charging
 from piecework.hire.contracts import ContractRecord, Contracts
-from piecework.hire.executions import TASK_DUE, WEBHOOK_DUE, Execution, Executions, Moved
+from piecework.hire.executions import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution, Executions, Moved
 from piecework.hire.facilitator import SETTLE_SECONDS_QUEUED
+from piecework.hire.released import Released
 from piecework.hire.states import State
 from piecework.hire.terms import PaymentTerms
 from piecework.jsons import Json
@@ -31,6 +33,7 @@ class Driving:
     executions: Executions
     attempts: Attempts
     charging: Charging
+    released: Released
     due_times: DueTimes
     terms_of: Callable[[ContractRecord, Execution | None], PaymentTerms]
     announce: Callable[[Execution, ContractRecord], None]  # tells the seeker's webhook; may be repeated
@@ -45,6 +48,9 @@ class Driving:
         """
         if due.kind == WEBHOOK_DUE:
             return self._announce(due)
+        if due.kind == RELEASED_DUE:
+            self.released.look(due)
+            return None
         standing = self.drive(due.id, until_ms)
         if standing is None or standing.due != due:
             self.due_times.remove(due)
@@ -125,7 +131,11 @@ class Driving:
             return self.attempts.lost(execution, contract)
         is_fresh = execution.started_at_ms == 0
         held = self.attempts.take(execution)
-        done = self.attempts.run(held, contract, until_ms - RUN_MARGIN_MS, is_fresh)
+        try:
+            done = self.attempts.run(held, contract, until_ms - RUN_MARGIN_MS, is_fresh, is_chained=True)
+        except HandedOver:
+            self.attempts.hand_over(held)
+            raise Moved from None  # to the queue: this run has no time left for it
         return self.attempts.finish(held, contract, terms, done, SETTLE_SECONDS_QUEUED)
 
 

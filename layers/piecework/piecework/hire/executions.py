@@ -18,6 +18,8 @@ from piecework.jsons import Json
 LONGEST_LIFE_MS: Final = 86_400_000  # of an unfinished task (4.3)
 TASK_DUE: Final = "task"  # kinds of due times
 WEBHOOK_DUE: Final = "webhook"
+RELEASED_DUE: Final = "released"
+RELEASED_MARGIN_SECONDS: Final = 60  # past an authorization's end, for a block's time
 DAY_MS: Final = 86_400_000
 KEPT_DAYS: Final = 90  # receipts and claims
 
@@ -123,6 +125,13 @@ class Execution:
         return Due(self.due_ms, TASK_DUE, self.contract_id) if self.due_ms else None
 
     @property
+    def released_due(self) -> Due:
+        """When its payment, released, is looked for on the chain: once it is over, or after a day."""
+        over_ms = (self.valid_before + RELEASED_MARGIN_SECONDS) * 1000
+        named = f"{self.contract_id}/{self.generation}/{self.valid_before}/{self.claim_key}"
+        return Due(min(over_ms, self.created_at_ms + LONGEST_LIFE_MS), RELEASED_DUE, named)
+
+    @property
     def expires_at(self) -> int:
         """When the record may be forgotten, epoch seconds: 90 days on, and past the authorization's end."""
         kept_ms = max(self.created_at_ms, self.finished_at_ms) + KEPT_DAYS * DAY_MS
@@ -182,7 +191,7 @@ class Executions(Protocol):
         """Whether a payment was ever bound to a contract, strongly consistent."""
 
     def claim(self, before: Execution | None, after: Execution) -> None:
-        """Bind `after`'s payment and write the record, in one transaction; `before`'s claim is released.
+        """Bind `after`'s payment and write the record, in one transaction; `before`'s claim is released, to be watched.
 
         Raises:
             Moved: the record is not `before` any more.
@@ -192,7 +201,7 @@ class Executions(Protocol):
     def move(
         self, before: Execution, after: Execution, *, ledger: Sequence[LedgerRow] = (), webhook_at_ms: int = 0
     ) -> None:
-        """Replace `before`; its due time, its claim's status and the ledger follow in the same transaction.
+        """Replace `before`; its due times, its claim's status and the ledger follow in the same transaction.
 
         Raises:
             Moved: the record is not `before` any more.
@@ -206,6 +215,9 @@ class Executions(Protocol):
 
     def add_item(self, contract_id: str, lease: str, item: Item) -> None:
         """Add a finished item, outside of versions as a renewal. Raises LeaseLost."""
+
+    def owe(self, row: LedgerRow) -> None:
+        """Add a row to the ledger; the same row again changes nothing."""
 
     def ledger(self, month: str) -> list[LedgerRow]:
         """The ledger rows of a month, as in 2026-01, oldest first."""

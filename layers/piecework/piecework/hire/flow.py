@@ -153,7 +153,7 @@ class Hire:
         if reply in (Reply.START, Reply.START_NEW_GENERATION):
             return self.starting.anew(ask, contract, before)
         self.kinds.check(contract.network)
-        return self.views.asked(contract)
+        return self.views.asked(contract, v1=self.kinds.serves(contract.network, 1))
 
     def _pending(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
         self.standing.wake(execution)

@@ -74,9 +74,9 @@ class Views:
         )
         return Answer(402, demand.body, {**demand.headers, **answer.headers})
 
-    def asked(self, contract: ContractRecord) -> Answer:
-        """The 402 of a contract that nothing is bound to."""
-        return _answer(payment_required(self.terms_of(contract), v1=self.rules.x402_v1))
+    def asked(self, contract: ContractRecord, *, v1: bool) -> Answer:
+        """The 402 of a contract that nothing is bound to; `v1`: whether payments of version 1 can be settled."""
+        return _answer(payment_required(self.terms_of(contract), v1=v1 and self.rules.x402_v1))
 
     def refused(self, error: PaymentInvalid, contract: ContractRecord, execution: Execution | None) -> Answer:
         """The 402 that says why a payment was not taken."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from piecework.errors import BadRequest, NoValidOutput, PieceworkError, Refused, Unprocessable
-from piecework.executors import Executor, Log, Outcome, Run, Task
+from piecework.executors import Executor, Log, Outcome, Run, Steps, Task
+from piecework.hire.chaining import ChainedSteps
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.deliverables import Deliverables, store_files
 from piecework.hire.executions import Execution, Failure, Item, Kept
@@ -109,10 +110,13 @@ class Work:
         """The value that was kept."""
         return loads(kept.text if kept.pointer is None else self._texts.get(kept.pointer))  # type: ignore[arg-type]
 
-    def run(self, contract: ContractRecord, execution: Execution, until_ms: int, is_fresh: bool) -> Made | Ended:
-        """Run one attempt to its end.
+    def run(
+        self, contract: ContractRecord, execution: Execution, until_ms: int, is_fresh: bool, is_chained: bool = False
+    ) -> Made | Ended:
+        """Run one attempt to its end, or with `is_chained` as far as the time until `until_ms` reaches.
 
         Raises:
+            HandedOver: the attempt goes on in another run.
             PieceworkError: a store is out of reach; the attempt was interrupted, not ended.
         """
         executor = self.named(execution.executor)
@@ -121,7 +125,10 @@ class Work:
         inputs = self.kept(execution.input)
         folder = f"{execution.contract_id}/{execution.task_id}/g{execution.generation}/{execution.lease}"
         told = Told(execution, folder, self._files, self._texts, self._record_item, self._telling, self._log)
-        run = self._run_of(execution, ends_ms, is_fresh, told)
+        steps = self._steps_of(execution, is_fresh)
+        if is_chained:
+            steps = ChainedSteps(steps, lambda: until_ms - self._clock())
+        run = self._run_of(steps, ends_ms, told)
         outcome = self._attempt(executor, _task(contract, execution, executor, inputs, ends_ms), run)
         if isinstance(outcome, Ended):
             return outcome
@@ -141,7 +148,8 @@ class Work:
         files = store_files(self._files, f"deliverables/{folder}", output.files, self._log, told.stored)
         kept = self.keep(f"work/{folder}/result", output.stored(files))
         model = str(run.facts.get("model", executor.name))
-        return Made(kept, self._clock() - began_ms, model, outcome.is_partial, tuple(told.items))
+        worked_ms = self._clock() - (execution.started_at_ms or began_ms)
+        return Made(kept, worked_ms, model, outcome.is_partial, tuple(told.items))
 
     def _attempt(self, executor: Executor, task: Task, run: Run) -> Outcome | Ended:
         try:
@@ -153,12 +161,15 @@ class Work:
             failure = Failure("INTERNAL_ERROR", "the executor failed; the worker's log has the reason")
             return Ended(failure, is_final=False)
 
-    def _run_of(self, execution: Execution, ends_ms: int, is_fresh: bool, told: Told) -> Run:
+    def _steps_of(self, execution: Execution, is_fresh: bool) -> Steps:
         key = piece_key("worker", execution.contract_id, str(execution.generation), str(execution.attempt))
         claim = Claim(key, execution.lease, execution.body_digest, after=None if is_fresh else State.RUNNING)
+        return PieceSteps(self._steps, claim, lambda: self._clock() // 1000 + STEP_DAYS * 86_400)
+
+    def _run_of(self, steps: Steps, ends_ms: int, told: Told) -> Run:
         return Run(
             remaining_ms=lambda: ends_ms - self._clock(),
-            steps=PieceSteps(self._steps, claim, lambda: self._clock() // 1000 + STEP_DAYS * 86_400),
+            steps=steps,
             log=self._log,
             on_progress=told.progress,
             on_item=told.item,

@@ -1,6 +1,6 @@
 """Due times of the kernel door: their kinds, and the ids of those that are about a connection."""
 
-import json
+import base64
 from typing import Final
 
 EXECUTION_DUE: Final = "kernel"  # its id is the execution's
@@ -9,11 +9,19 @@ RUNNER_DUE: Final = "kernel-runner"  # a runner's connection may have been lost
 
 
 def pair_id(owner: str, consumer_id: str) -> str:
-    """The id of a due time about a connection; both ids may hold any character."""
-    return json.dumps([owner, consumer_id], separators=(",", ":"))
+    """The id of a due time about a connection; ids of 256 bytes fit a key, whatever characters they hold."""
+    return f"{_packed(owner)}.{_packed(consumer_id)}"
 
 
 def pair_of(due_id: str) -> tuple[str, str]:
     """The agent or runner, and the consumer, of such an id."""
-    owner, consumer_id = json.loads(due_id)
-    return owner, consumer_id
+    owner, _, consumer_id = due_id.partition(".")
+    return _unpacked(owner), _unpacked(consumer_id)
+
+
+def _packed(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _unpacked(text: str) -> str:
+    return base64.urlsafe_b64decode(text).decode()

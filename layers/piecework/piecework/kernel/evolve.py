@@ -95,11 +95,14 @@ def _started(state: Execution, event: Event) -> Execution:
 
 def _blocked(state: Execution, event: Event) -> Execution:
     blocked = Blocked(event.payload["reason"], event.payload["ref"])
-    return replace(_moved(state, Status.BLOCKED, event), blocked=blocked)
+    return replace(_moved(state, Status.BLOCKED, event), blocked=blocked, resumed_by=None)
 
 
 def _resumed(state: Execution, event: Event) -> Execution:
-    """A resume uses a stored signal up; without a session nobody got it, and it stays for the run that follows."""
+    """A resume uses a stored signal up; without a session nobody got it, and it stays for the run that follows.
+
+    With one, its agent may be gone unnoticed: until the next intent a reset puts the signal back.
+    """
     resumed = state if state.status is Status.RUNNING else _moved(state, Status.RUNNING, event)
     resumed = replace(resumed, blocked=None)
     reason: str = event.payload["reason"]
@@ -108,7 +111,7 @@ def _resumed(state: Execution, event: Event) -> Execution:
     used = oldest_signal(state, reason.removeprefix(SIGNAL_RESUMES))
     if used is None:
         raise LogBroken("resumed by a signal that never came")
-    return replace(resumed, signals=tuple(stored for stored in state.signals if stored != used))
+    return replace(resumed, signals=tuple(stored for stored in state.signals if stored != used), resumed_by=used)
 
 
 def oldest_signal(state: Execution, signal_type: str) -> StoredSignal | None:
@@ -121,7 +124,12 @@ def _ended(status: Status) -> Callable[[Execution, Event], Execution]:
         if any(not step.status.is_terminal for step in state.steps.values()):
             raise LogBroken(f"{event.type} with an active step")
         return replace(
-            _moved(state, status, event), blocked=None, signals=(), unattended_at_ms=None, ended_at_ms=event.at_ms
+            _moved(state, status, event),
+            blocked=None,
+            signals=(),
+            resumed_by=None,
+            unattended_at_ms=None,
+            ended_at_ms=event.at_ms,
         )
 
     return ended
@@ -130,7 +138,10 @@ def _ended(status: Status) -> Callable[[Execution, Event], Execution]:
 def _reset(state: Execution, event: Event) -> Execution:
     if state.steps:
         raise LogBroken("reset with an active step")
-    return replace(_moved(state, Status.PENDING, event), session=None, blocked=None, unattended_at_ms=None)
+    back = (state.resumed_by,) if state.resumed_by else ()
+    signals = tuple(sorted((*back, *state.signals), key=lambda stored: stored.sequence))
+    reset = _moved(state, Status.PENDING, event)
+    return replace(reset, session=None, blocked=None, unattended_at_ms=None, signals=signals, resumed_by=None)
 
 
 def _agent_gone(state: Execution, event: Event) -> Execution:
@@ -145,8 +156,8 @@ def _signalled(state: Execution, event: Event) -> Execution:
     return replace(state, signals=(*state.signals, StoredSignal(event.sequence, signal_type)))
 
 
-def _unchanged(state: Execution, _: Event) -> Execution:
-    return state
+def _intended(state: Execution, _: Event) -> Execution:
+    return replace(state, resumed_by=None) if state.resumed_by else state
 
 
 def _step_created(state: Execution, event: Event) -> Execution:
@@ -232,8 +243,8 @@ CHANGES: Final[Mapping[str, Callable[[Execution, Event], Execution]]] = {
     "execution.blocked": _blocked,
     "execution.resumed": _resumed,
     "execution.reset": _reset,
-    "intent.accepted": _unchanged,
-    "intent.denied": _unchanged,
+    "intent.accepted": _intended,
+    "intent.denied": _intended,
     "step.created": _step_created,
     "step.dispatched": _dispatched,
     "step.started": _step_started,

@@ -9,7 +9,6 @@ from typing import Final
 from piecework.kernel.state import Execution, Status
 
 HOSTED: Final = "piecework-hosted"  # a consumer id; streams refuse it
-LOOK_MS: Final = 30_000  # a wake-up that was lost comes again so long after the last command
 
 
 def is_hosted(execution: Execution) -> bool:

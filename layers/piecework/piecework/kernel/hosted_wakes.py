@@ -25,13 +25,18 @@ ENDING_A_WAIT: Final = frozenset({"execution.assigned", "tool.result"})
 class Hosting:
     """Assigns hosted agents' executions to their executors, and leaves all others to the connected consumers."""
 
-    def __init__(self, others: Assigner, names: Collection[str], agents: Agents, kernel: Assigning) -> None:
+    def __init__(
+        self, others: Assigner, names: Collection[str], agents: Agents, kernel: Assigning, *, can_wake: bool = True
+    ) -> None:
         self._others, self._names, self._agents, self._kernel = others, names, agents, kernel
+        self._can_wake = can_wake
 
     def offer(self, agent_id: str) -> int:
         """Give waiting executions out; how many were given. A registered executor goes before connected agents."""
         if agent_id not in self._names:
             return self._others.offer(agent_id)
+        if not self._can_wake:  # a stream of that name: whoever made the execution wait has it assigned
+            return 0
         given = 0
         for execution_id in self._agents.board(agent_id).waiting[:MOST_AT_ONCE]:
             with suppress(KernelError):  # it keeps waiting, and the next offer tries again

@@ -10,6 +10,7 @@ from piecework.kernel import checks, decide_intents
 from piecework.kernel.commands import Act, Intent
 from piecework.kernel.commits import Commits, Surroundings
 from piecework.kernel.drafts import Decision
+from piecework.kernel.errors import ConflictError
 from piecework.kernel.policy.verdicts import Call, Verdict
 from piecework.kernel.policy.verdicts import Decision as Policy
 from piecework.kernel.policy.windows import RateWindows
@@ -33,6 +34,7 @@ class Permit:
 
     is_taken: bool = False
     has_waited: bool = False
+    has_looked_again: bool = False  # for an answer that was stored between the two halves of a read
 
 
 class Intents:
@@ -64,7 +66,7 @@ class Intents:
             self._sessions.check(read, session_id, now_ms)
             read = self._with_step_of_key(read, intent)
             command = Act(session_id, intent)
-            if decide_intents.needs_verdict(read, intent):
+            if self._needs_verdict(read, intent, permit):
                 command = self._judged(command, checks.known(read), now_ms, permit, taken)
             return self._commits.decided(read, command)
 
@@ -84,6 +86,21 @@ class Intents:
         if again.execution is None or again.execution.version != read.execution.version:
             raise Moved
         return again
+
+    def _needs_verdict(self, read: Read, intent: Intent, permit: Permit) -> bool:
+        """Check an intent; one with a key is not refused before its key was read after what refuses it.
+
+        Raises:
+            KernelError: it is refused.
+            Moved: look at both again.
+        """
+        try:
+            return decide_intents.needs_verdict(read, intent)
+        except ConflictError:
+            if read.answered or not intent.idempotency_key or permit.has_looked_again:
+                raise
+            permit.has_looked_again = True
+            raise Moved from None
 
     def _judged(self, command: Act, execution: Execution, now_ms: int, permit: Permit, taken: int) -> Act:
         began = self._timer()

@@ -7,7 +7,7 @@ lapsed connection stays on record for a moment: an assignment that was decided j
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from piecework.due import Due, DueTimes, Nudge
 from piecework.kernel.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id, pair_of
@@ -18,12 +18,14 @@ from piecework.kernel.state import Connection
 LINGER_MS: Final = 3_000  # a command gives up after 2 s, so nothing is decided later from a lease that has ended
 
 
-class Losing(Work):
+class Losing(Work, Protocol):
     """The part of the kernel that connections' ends and due times ask for."""
 
     def agent_lost(self, execution_id: str, session_id: str) -> object: ...
 
     def touch(self, execution_id: str) -> None: ...
+
+    def due_ms(self, execution_id: str) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Liveness:
         """Look at what a due time of the kernel door is about."""
         if due.kind == EXECUTION_DUE:
             self.kernel.touch(due.id)
+            self._drop_stale(due)
             return
         look = self.look_agent if due.kind == AGENT_DUE else self.look_runner
         next_ms = look(*pair_of(due.id))
@@ -86,6 +89,14 @@ class Liveness:
     def _expect(self, due: Due) -> None:
         self.due_times.put(due)
         self.nudge(due, max(0, due.at_ms - self.clock()))
+
+    def _drop_stale(self, due: Due) -> None:
+        """Remove a due time that no command will: the rules it was derived by have changed since."""
+        if self.kernel.due_ms(due.id) == due.at_ms:
+            return
+        self.due_times.remove(due)
+        if self.kernel.due_ms(due.id) == due.at_ms:  # a command has just come to the same time
+            self.due_times.put(due)
 
     def _end_sessions(self, consumer: Consumer) -> None:
         for execution_id in self.stores.agents.sessions(consumer.agent_id, consumer.consumer_id):

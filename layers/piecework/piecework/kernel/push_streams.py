@@ -80,6 +80,7 @@ class PushStream:
         now = clock()
         self._next_beat = now + rules.heartbeat_ms
         self._rotates_at = now + rules.rotation_ms if rules.rotation_ms else None
+        self._last_call = now + rules.rotation_ms - min(LAST_CALL_MS, rules.rotation_ms // 4)
         self._is_new = True
         self._is_replaced = False
         self._unwritten: list[Message] = []  # in this step's frames
@@ -175,7 +176,7 @@ class PushStream:
         if message.taken_by:
             self._inherit(message, now)
             return False
-        if self._rotates_at is not None and now >= self._rotates_at - LAST_CALL_MS:
+        if self._rotates_at is not None and now >= self._last_call:
             raise LastCall
         return self._outbox.take(feed.kind, feed.owner, feed.consumer_id, message.key, feed.generation)
 

@@ -247,6 +247,11 @@ class Kernel:
         """Put a job that nobody began back into its queue; False when somebody did, or it is not current."""
         return bool(self._commits.run_command(execution_id, Requeue(step_id, job_id)))
 
+    def due_ms(self, execution_id: str) -> int | None:
+        """When an execution must be looked at next; None when it is gone."""
+        execution = self._executions.read(execution_id).execution
+        return timers.due_at(execution, self.rules) if execution else None
+
     def touch(self, execution_id: str) -> None:
         """Do what an execution's timers ask for now."""
         self._touching.touch(execution_id)

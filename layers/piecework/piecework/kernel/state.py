@@ -121,6 +121,7 @@ class Execution:
     steps: Mapping[str, Step] = field(default_factory=dict)  # the active ones, oldest first
     step_count: int = 0  # steps ever created
     signals: tuple[StoredSignal, ...] = ()  # oldest first
+    resumed_by: StoredSignal | None = None  # the signal that resumed it, until its agent shows that it has heard of it
     unattended_at_ms: int | None = None  # running or blocked without a session since then (sections 1.4, 1.7)
     ended_at_ms: int | None = None
     is_tainted: bool = False

@@ -16,7 +16,7 @@ def due_at(execution: Execution, rules: Rules) -> int:
     if execution.unattended_at_ms is not None:
         times.append(execution.unattended_at_ms + rules.agent_timeout_ms)
     if hosted.is_idle(execution):
-        times.append(execution.clock_ms + hosted.LOOK_MS)
+        times.append(execution.clock_ms + rules.agent_timeout_ms)
     return min(times)
 
 

@@ -1,0 +1,35 @@
+"""The kernel door but its streams: FastAPI behind Mangum on Lambda."""
+
+from typing import Any
+
+from mangum import Mangum
+
+from kernel.api import create_app
+from kernel.doors import Door
+from kernel.events import refused, repaired
+from piecework.errors import BadRequest
+from piecework.kernel_http_wiring import http_wiring
+
+wiring = http_wiring()
+app = create_app(
+    Door(
+        kernel=wiring.kernel,
+        runners=wiring.runners,
+        counters=wiring.counters,
+        dispatcher=wiring.dispatcher,
+        ready=wiring.ready,
+        tokens=wiring.tokens,
+        origins=wiring.origins,
+        bug=wiring.telemetry.bug,
+        uses_threads=False,
+    )
+)
+_asgi = Mangum(app.__call__, lifespan="off", text_mime_types=["application/json", "text/"])
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """The Lambda entry point."""
+    try:
+        return dict(_asgi(repaired(event), context))
+    except BadRequest as error:
+        return refused(error.message)

@@ -1,0 +1,113 @@
+"""Agents' consumers in the kernel table; an agent's partition is its board: consumers, turn, waiting executions.
+
+A generation is a time in milliseconds, moved on by one when that is not greater than the last: a consumer that was
+forgotten and comes back is never taken for its former self.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from piecework.aws import kernel_keys as keys
+from piecework.aws.kernel_outbox import empty
+from piecework.aws.kernel_rows import TRIES, Rows, at, n, s
+from piecework.due import Due, DueTimes
+from piecework.errors import Unavailable
+from piecework.kernel.dues import AGENT_DUE, pair_id
+from piecework.kernel.ports import Agents, Board, Consumer
+
+BOARD_PAGE: Final = 200  # consumers and waiting executions read at once
+MOST_WAITING: Final = 100
+SAME: Final = "generation = :generation"
+SAME_AND_OPEN: Final = "generation = :generation AND is_open = :true"
+ABSENT: Final = "attribute_not_exists(pk)"
+
+
+class KernelAgents(Agents):
+    """Consumers in DynamoDB; their due times lie in the due-time table."""
+
+    def __init__(self, rows: Rows, due_times: DueTimes, clock: Callable[[], int]) -> None:
+        self._rows, self._due_times, self._clock = rows, due_times, clock
+
+    def connect(self, agent_id: str, consumer_id: str, lease_until_ms: int) -> tuple[Consumer, Consumer | None]:
+        self._due_times.put(Due(lease_until_ms, AGENT_DUE, pair_id(agent_id, consumer_id)))
+        for attempt in range(TRIES):
+            old = self.find(agent_id, consumer_id)
+            generation = max(self._clock(), old.generation + 1 if old else 1)
+            made = Consumer(agent_id, consumer_id, generation, lease_until_ms, is_open=True)
+            values = {":generation": n(old.generation)} if old else None
+            if self._rows.put(_item(made), SAME if old else ABSENT, values):
+                return made, old
+            self._rows.pause(attempt)
+        raise Unavailable("this consumer connects too often; try again")
+
+    def refresh(self, consumer: Consumer, lease_until_ms: int) -> bool:
+        return self._set(consumer, lease_until_ms, is_open=True)
+
+    def end(self, consumer: Consumer, grace_until_ms: int) -> bool:
+        return self._set(consumer, grace_until_ms, is_open=False)
+
+    def find(self, agent_id: str, consumer_id: str) -> Consumer | None:
+        item = self._rows.get(keys.consumer(agent_id, consumer_id))
+        return _consumer(item) if item else None
+
+    def board(self, agent_id: str) -> Board:
+        consumers: list[Consumer] = []
+        turn, waiting = 0, list[str]()
+        for row in self._rows.query(keys.agent(agent_id), page=BOARD_PAGE):
+            sk = row["sk"]["S"]
+            if sk.startswith(keys.CONSUMERS):
+                consumers.append(_consumer(row))
+            elif sk == keys.TURN:
+                turn = int(row["turn"]["N"])
+            else:
+                waiting.append(sk.split("#", 2)[2])
+                if len(waiting) == MOST_WAITING:
+                    break
+        return Board(tuple(sorted(consumers, key=lambda one: one.consumer_id)), turn, tuple(waiting))
+
+    def take_turn(self, agent_id: str, turn: int) -> bool:
+        condition = "turn = :turn" + (f" OR {ABSENT}" if turn == 0 else "")
+        values = {":turn": n(turn), ":next": n(turn + 1)}
+        return self._rows.update((keys.agent(agent_id), keys.TURN), "SET turn = :next", values, condition) is not None
+
+    def sessions(self, agent_id: str, consumer_id: str) -> list[str]:
+        return [row["sk"]["S"] for row in self._rows.query(keys.held(agent_id, consumer_id), page=1_000)]
+
+    def forget(self, consumer: Consumer) -> bool:
+        key = keys.consumer(consumer.agent_id, consumer.consumer_id)
+        if not self._rows.delete(key, SAME, {":generation": n(consumer.generation)}):
+            return False
+        empty(self._rows, "agent", consumer.agent_id, consumer.consumer_id)
+        return True
+
+    def _set(self, consumer: Consumer, until_ms: int, *, is_open: bool) -> bool:
+        values = {
+            ":until": n(until_ms),
+            ":open": {"BOOL": is_open},
+            ":generation": n(consumer.generation),
+            ":true": {"BOOL": True},
+        }
+        key = keys.consumer(consumer.agent_id, consumer.consumer_id)
+        return self._rows.update(key, "SET lease_until = :until, is_open = :open", values, SAME_AND_OPEN) is not None
+
+
+def _item(consumer: Consumer) -> dict[str, Any]:
+    return at(keys.consumer(consumer.agent_id, consumer.consumer_id)) | {
+        "agent": s(consumer.agent_id),
+        "consumer": s(consumer.consumer_id),
+        "generation": n(consumer.generation),
+        "lease_until": n(consumer.lease_until_ms),
+        "is_open": {"BOOL": consumer.is_open},
+    }
+
+
+def _consumer(item: Mapping[str, Any]) -> Consumer:
+    return Consumer(
+        agent_id=item["agent"]["S"],
+        consumer_id=item["consumer"]["S"],
+        generation=int(item["generation"]["N"]),
+        lease_until_ms=int(item["lease_until"]["N"]),
+        is_open=item["is_open"]["BOOL"],
+    )

@@ -1,0 +1,42 @@
+"""Chains: a task that is longer than one run of its function goes on in the next, within the same attempt (4.2).
+
+A run leaves before a step that nobody has recorded yet, when less time is left than its longest step took. The next
+run gets every recorded step at once and goes on there. A run leaves only after a step of its own, so each gets
+further; a step must fit into one run.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from piecework.executors import Steps
+from piecework.jsons import Json
+
+LEAST_MS: Final = 30_000  # no further step is begun with less time than this
+
+
+class HandedOver(BaseException):
+    """The rest is for the next run. No `Exception`, so that an executor's own handlers let it pass."""
+
+
+class ChainedSteps(Steps):
+    """The steps of one run of many."""
+
+    def __init__(self, steps: Steps, remaining_ms: Callable[[], int]) -> None:
+        self._steps = steps
+        self._remaining_ms = remaining_ms
+        self._left_ms = 0  # when the step at hand began
+        self._longest_ms: int | None = None  # None until this run has recorded a step
+
+    def replay(self, name: str) -> tuple[Json] | None:
+        """As `Steps.replay`. Raises HandedOver."""
+        recorded = self._steps.replay(name)
+        if recorded is None:
+            self._left_ms = self._remaining_ms()
+            if self._longest_ms is not None and self._left_ms < max(LEAST_MS, self._longest_ms):
+                raise HandedOver
+        return recorded
+
+    def record(self, name: str, result: Json) -> Json:
+        kept = self._steps.record(name, result)
+        self._longest_ms = max(self._longest_ms or 0, self._left_ms - self._remaining_ms())
+        return kept

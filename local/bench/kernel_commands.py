@@ -1,0 +1,177 @@
+"""What the kernel door's commands cost, over an embedded AWS: `python -m local.bench.kernel_commands OUT [EXECUTIONS]`.
+
+Commands of executions with logs of three lengths take turns, so that a busy moment hits all of them. Everything runs in
+this one process, without HTTP: what is measured is the domain, its adapters and the emulator behind them.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, Final
+
+from local.bench.sent import Sent
+from piecework.aws.clients import Clients
+from piecework.aws.kernel_items import execution_item
+from piecework.aws.kernel_rows import Rows
+from piecework.kernel.changes import Change
+from piecework.kernel.clocks import new_id
+from piecework.kernel.commands import Create, Intent
+from piecework.kernel.decide import decide_new
+from piecework.kernel.events import Event
+from piecework.kernel.ports import Filter
+from piecework.kernel.state import Execution, Status
+from piecework.kernel_wiring import KernelParts, kernel_parts
+
+LENGTHS: Final = (10, 1_000, 10_000)  # events in the log
+ROUNDS: Final = 40
+BATCH: Final = 100  # events that are put into a log at once
+AGENTS: Final = 100
+GIVEN: Final = 400  # executions assigned among them
+WRITERS: Final = 8
+LISTED: Final = 100_000
+LISTS: Final = 20
+PAGE: Final = 50
+ITEMS_AT_ONCE: Final = 25
+FAR_MS: Final = 3_600_000
+
+
+def measure(listed: int) -> dict[str, float]:
+    """All figures of the kernel door."""
+    parts, sent = kernel_parts(), Sent()
+    return commands(parts, sent) | assignments(parts) | lists(parts, listed)
+
+
+@dataclass
+class Running:
+    """An execution with a log of some length, driven by its agent."""
+
+    parts: KernelParts
+    id: str
+    session: str
+    took: dict[str, list[float]] = field(default_factory=dict)
+    requests: dict[str, int] = field(default_factory=dict)
+
+    def round(self, sent: Sent) -> None:
+        """One local call with its result, and one wait with its signal."""
+        kernel, key = self.parts.kernel, new_id(self.parts.clock())
+        call = Intent("invoke_tool", "notes.find", {"q": "vpn"}, True, idempotency_key=key)
+        step = self._timed("invoke", sent, lambda: kernel.intent(self.id, self.session, call))["step_id"]
+        self._timed("result", sent, lambda: kernel.step_result(self.id, self.session, step, True, {"n": 1}, ""))
+        self._timed("wait", sent, lambda: kernel.intent(self.id, self.session, Intent("wait", signal_type="go")))
+        self._timed("signal", sent, lambda: kernel.signal(self.id, "go", {"n": 1}))
+
+    def _timed(self, name: str, sent: Sent, command: Callable[[], Any]) -> Any:
+        sent.take()
+        began = time.perf_counter()
+        answer = command()
+        self.took.setdefault(name, []).append((time.perf_counter() - began) * 1000)
+        counts = sent.take()
+        self.requests[name] = counts["dynamodb"] + counts["s3"]
+        return answer
+
+
+def commands(parts: KernelParts, sent: Sent) -> dict[str, float]:
+    """Milliseconds and requests per command, by the length of the log; and how much a long log costs more."""
+    runs = {length: _running(parts, length) for length in LENGTHS}
+    for _ in range(ROUNDS):
+        for running in runs.values():
+            running.round(sent)
+    figures: dict[str, float] = {}
+    for length, running in runs.items():
+        for name, times in running.took.items():
+            figures[f"kernel_{name}_at_{length}_p50_ms"] = round(median(times), 2)
+            figures[f"kernel_{name}_at_{length}_p99_ms"] = round(quantiles(times, n=100)[98], 2)
+    for name, count in runs[LENGTHS[0]].requests.items():
+        figures[f"kernel_{name}_requests"] = count
+    medians = {length: sum(median(times) for times in running.took.values()) for length, running in runs.items()}
+    figures["kernel_commands_per_second"] = round(4_000 / medians[LENGTHS[0]], 1)
+    figures["kernel_long_log_vs_short"] = round(medians[LENGTHS[-1]] / medians[LENGTHS[0]], 3)
+    return figures
+
+
+def assignments(parts: KernelParts) -> dict[str, float]:
+    """Executions a second that were created and given to one of many agents' consumers."""
+    agents = [f"bench-agent-{number}" for number in range(AGENTS)]
+    for agent in agents:
+        parts.agents.connect(agent, "one", parts.clock() + FAR_MS)
+
+    def give(number: int) -> float:
+        began = time.perf_counter()
+        view = parts.kernel.create(agents[number % AGENTS], {"n": number}, {})
+        if view.execution.status is not Status.RUNNING:
+            raise SystemExit("an execution was not assigned")
+        return (time.perf_counter() - began) * 1000
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(WRITERS) as pool:
+        times = list(pool.map(give, range(GIVEN)))
+    rate = GIVEN / (time.perf_counter() - began)
+    return {"kernel_assignments_per_second": round(rate, 1), "kernel_assignment_p50_ms": round(median(times), 1)}
+
+
+def lists(parts: KernelParts, listed: int) -> dict[str, float]:
+    """Milliseconds for the first page of a list among so many executions."""
+    table = Rows(Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb, os.environ["PIECEWORK_KERNEL_TABLE"])
+    items = (execution_item(execution, "bench") for execution in _many(listed, parts))
+    while batch := list(islice(items, ITEMS_AT_ONCE)):
+        table.put_all(batch)
+    asked = {
+        "all": Filter(),
+        "by_agent": Filter(agent_id="listed-7"),
+        "by_status": Filter(status=Status.BLOCKED),
+        "by_agent_and_label": Filter(agent_id="listed-7", labels={"tenth": "3"}),
+    }
+    figures: dict[str, float] = {"kernel_listed_executions": listed}
+    for name, which in asked.items():
+        times = []
+        for _ in range(LISTS):
+            began = time.perf_counter()
+            parts.kernel.executions(which, "", PAGE)
+            times.append((time.perf_counter() - began) * 1000)
+        figures[f"kernel_list_{name}_ms"] = round(median(times), 1)
+    return figures
+
+
+def _running(parts: KernelParts, length: int) -> Running:
+    agent = f"bench-log-{length}"
+    parts.agents.connect(agent, "one", parts.clock() + FAR_MS)
+    execution = parts.kernel.create(agent, None, {}).execution
+    if execution.session is None:
+        raise SystemExit("an execution was not assigned")
+    for _ in range(0, length, BATCH):
+        execution = _longer(parts, execution, min(BATCH, length))
+    return Running(parts, execution.id, execution.session.id if execution.session else "")
+
+
+def _longer(parts: KernelParts, execution: Execution, more: int) -> Execution:
+    now = parts.clock()
+    numbers = range(execution.sequence + 1, execution.sequence + 1 + more)
+    payload = {"signal_type": "noise", "payload": {"text": "x" * 100}}
+    events = tuple(
+        Event(new_id(now), execution.id, number, "signal.received", now, payload, new_id(now), new_id(now))
+        for number in numbers
+    )
+    after = replace(execution, version=execution.version + 1, sequence=execution.sequence + more, clock_ms=now)
+    parts.executions.commit(Change(execution, after, events))
+    return after
+
+
+def _many(count: int, parts: KernelParts) -> Iterator[Execution]:
+    now, statuses = parts.clock(), (Status.COMPLETED, Status.RUNNING, Status.BLOCKED)
+    for number in range(count):
+        create = Create(new_id(now - number), f"listed-{number % 100}", None, {"tenth": str(number % 10)})
+        change = decide_new(create, now - number, parts.rules, new_id).change
+        if change:
+            yield replace(change.after, status=statuses[number % len(statuses)])
+
+
+if __name__ == "__main__":
+    figures = measure(int(sys.argv[2]) if len(sys.argv) > 2 else LISTED)
+    Path(sys.argv[1]).write_text(json.dumps(figures), "utf-8")

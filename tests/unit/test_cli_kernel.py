@@ -1,0 +1,231 @@
+"""`piecework exec` and `approvals` against a scripted kernel door: what they ask, print, and return."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from piecework_cli import kernel
+from piecework_cli.main import main
+
+ROW = {
+    "id": "e1",
+    "status": "blocked",
+    "agent_id": "triage",
+    "labels": {"env": "qa"},
+    "created_at": "2026-03-02T08:11:05Z",
+}
+
+
+def event(sequence, kind="step.created", **payload):
+    return {"sequence": sequence, "type": kind, "timestamp": "2026-03-02T08:11:05Z", "payload": payload}
+
+
+def frames(*events):
+    """A stream's bytes, with a heartbeat between the events."""
+    told = [f"id: {one['sequence']}\nevent: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events]
+    return ("retry: 5000\n\n" + ":heartbeat\n\n".join(told)).encode()
+
+
+class Door:
+    """Answers by method and path, in turn where there are several; keeps what it was asked."""
+
+    def __init__(self):
+        self.answers, self.asked = {}, []
+
+    def say(self, route, *answers):
+        self.answers[route] = [answer if isinstance(answer, tuple) else (200, answer) for answer in answers]
+
+    def take(self, method, target, body, headers):
+        parts = urlsplit(target)
+        self.asked.append((method, parts.path, parse_qs(parts.query), body, headers.get("authorization")))
+        queued = self.answers.get(f"{method} {parts.path}")
+        if queued is None:
+            return 404, {"error": "not found: no such execution", "code": "NOT_FOUND", "details": None}
+        return queued.pop(0) if len(queued) > 1 else queued[0]
+
+
+@pytest.fixture
+def door(monkeypatch):
+    """A scripted door that the environment names."""
+    scripted = Door()
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_one(self):
+            length = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            status, answer = scripted.take(self.command, self.path, body, self.headers)
+            raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(raw)
+
+        do_GET = do_POST = handle_one
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    monkeypatch.setenv("PIECEWORK_KERNEL_URL", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("PIECEWORK_KERNEL_TOKEN", "secret")
+    monkeypatch.setattr(kernel, "PAUSE_SECONDS", 0)
+    with server:
+        yield scripted
+        server.shutdown()
+        thread.join()
+
+
+def test_a_list_follows_its_pages_up_to_the_limit(door, capsys):
+    pages = [{"executions": [ROW] * 200, "next_cursor": "more"}, {"executions": [ROW] * 30, "next_cursor": "more"}]
+    door.say("GET /v0/executions", *pages)
+
+    asked = [
+        "exec",
+        "ls",
+        "--status",
+        "blocked",
+        "--agent",
+        "triage",
+        "--label",
+        "env:qa",
+        "--label",
+        "a:b",
+        "--limit",
+        "230",
+    ]
+    assert main(asked) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 230 and set(lines) == {"e1  blocked    2026-03-02T08:11:05Z  triage  env:qa"}
+    first, second = (query for _, _, query, _, _ in door.asked)
+    assert first == {"status": ["blocked"], "agent_id": ["triage"], "limit": ["200"], "label": ["env:qa", "a:b"]}
+    assert (second["cursor"], second["limit"]) == (["more"], ["30"])
+    assert {credential for *_, credential in door.asked} == {"Bearer secret"}
+
+
+def test_an_execution_is_shown_with_its_whole_log(door, capsys):
+    door.say("GET /v0/executions/e1", {"id": "e1", "output": None})
+    pages = [[event(1), event(2)], [event(3)], []]
+    door.say("GET /v0/executions/e1/events", *({"events": page} for page in pages))
+
+    assert main(["exec", "get", "e1", "--events"]) == 0
+
+    shown = json.loads(capsys.readouterr().out)
+    assert [one["sequence"] for one in shown["events"]] == [1, 2, 3]
+    assert [query["after_sequence"] for _, path, query, *_ in door.asked if path.endswith("events")] == [
+        ["0"],
+        ["2"],
+        ["3"],
+    ]
+
+
+@pytest.mark.parametrize(("last", "status"), [("completed", 0), ("failed", 1), ("cancelled", 1)])
+def test_watching_takes_up_a_broken_stream_without_gap_or_repeat(door, capsys, last, status):
+    streams = [
+        frames(event(1), event(2)),
+        frames(),
+        frames(event(2), event(3), event(4, f"execution.{last}", error="x")),
+    ]
+    door.say("GET /v0/executions/e1/stream", *streams)
+
+    assert main(["exec", "watch", "e1", "--json"]) == status
+
+    told = [json.loads(line)["sequence"] for line in capsys.readouterr().out.splitlines()]
+    assert told == [1, 2, 3, 4]
+    assert [query["after_sequence"] for _, _, query, *_ in door.asked] == [["0"], ["2"], ["2"]]
+
+
+def test_watching_prints_a_short_line_for_each_event(door, capsys):
+    long = event(7, "execution.completed", output="x" * 500)
+    door.say("GET /v0/executions/e1/stream", frames(long))
+
+    assert main(["exec", "watch", "e1", "--after", "6"]) == 0
+
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("   7  2026-03-02T08:11:05Z  execution.completed") and line.endswith("…") and len(line) < 200
+
+
+def test_watching_gives_up_on_a_stream_that_never_tells_anything(door, capsys):
+    door.say("GET /v0/executions/e1/stream", frames())
+
+    assert main(["exec", "watch", "e1"]) == 1
+    assert "broke 10 times" in capsys.readouterr().err
+    assert len(door.asked) == 10
+
+
+def test_a_refusal_is_told_in_the_kernels_words(door, capsys):
+    for command in (["get", "e2"], ["watch", "e2"], ["cancel", "e2"], ["signal", "e2", "go"]):
+        assert main(["exec", *command]) == 1
+        assert "404: not found: no such execution" in capsys.readouterr().err
+
+
+def test_a_door_that_is_no_kernel_is_told_so(door, capsys):
+    door.say("GET /v0/executions", b"<html>")
+
+    assert main(["exec", "ls"]) == 1
+    assert "does not answer as a kernel door" in capsys.readouterr().err
+
+
+def test_a_signal_carries_its_payload(door, capsys):
+    door.say("POST /v0/executions/e%201/signal", {"status": "ok"})
+
+    assert main(["exec", "signal", "e 1", "go", "--payload", '{"by": "mia"}']) == 0
+    assert door.asked[0][3] == {"signal_type": "go", "payload": {"by": "mia"}}
+
+
+def test_a_cancelled_execution_is_shown(door, capsys):
+    door.say("POST /v0/executions/e1/cancel", {"id": "e1", "status": "cancelled"})
+
+    assert main(["exec", "cancel", "e1"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "cancelled"
+
+
+def blocked_for(door, *blocks):
+    log = [event(number, "execution.blocked", **block) for number, block in enumerate(blocks, 1)]
+    door.say("GET /v0/executions/e1", {"status": "blocked"})
+    door.say("GET /v0/executions/e1/events", {"events": log}, {"events": []})
+    door.say("POST /v0/executions/e1/signal", {"status": "ok"})
+
+
+@pytest.mark.parametrize(("action", "approved"), [("grant", True), ("deny", False)])
+def test_an_approval_is_answered_for_the_step_that_waits(door, capsys, action, approved):
+    blocked_for(door, {"reason": "approval", "ref": "s0"}, {"reason": "approval", "ref": "s1"})
+
+    assert main(["approvals", action, "e1", "--reason", "seen"]) == 0
+
+    payload = {"step_id": "s1", "approved": approved, "reason": "seen"}
+    assert door.asked[-1][3] == {"signal_type": "step.approve", "payload": payload}
+
+
+def test_a_named_step_is_not_looked_up(door):
+    blocked_for(door)
+
+    assert main(["approvals", "grant", "e1", "--step", "s9"]) == 0
+    assert [(method, body["payload"]["step_id"]) for method, _, _, body, _ in door.asked] == [("POST", "s9")]
+
+
+def test_nothing_is_answered_where_nobody_waits(door, capsys):
+    blocked_for(door, {"reason": "signal", "ref": "go"})
+    assert main(["approvals", "grant", "e1"]) == 1
+    assert "waits for a signal" in capsys.readouterr().err
+
+    door.say("GET /v0/executions/e1", {"status": "running"})
+    assert main(["approvals", "grant", "e1"]) == 1
+    assert "waits for nobody" in capsys.readouterr().err
+    assert not [method for method, *_ in door.asked if method == "POST"]
+
+
+def test_nobody_at_the_address_is_told_with_the_address(monkeypatch, capsys):
+    monkeypatch.setenv("PIECEWORK_KERNEL_URL", "http://127.0.0.1:9")
+
+    assert main(["exec", "ls"]) == 1
+    assert "http://127.0.0.1:9 does not answer" in capsys.readouterr().err
+
+
+def test_an_address_that_is_none_is_refused(capsys):
+    assert main(["exec", "--kernel", "localhost:8789", "ls"]) == 1
+    assert "no URL of a kernel door" in capsys.readouterr().err
