@@ -1,11 +1,9 @@
 """The FastAPI application of the kernel door, but its streams (specification section 2)."""
 
-from collections.abc import Iterable
-
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
+from starlette.routing import Match
 
 from kernel import agents, executions, operations, runners
 from kernel.doors import Door
@@ -14,6 +12,7 @@ from piecework.errors import PieceworkError
 from piecework.kernel.errors import InternalError, NotFoundError
 
 METHOD_NOT_ALLOWED = 405
+PARTS = (operations, executions, agents, runners)
 STREAMS = ("/v0/agents/stream", "/v0/runners/stream")  # GET is another function's
 
 
@@ -33,7 +32,7 @@ def routed(door: Door) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.door = door
-    for part in (operations, executions, agents, runners):
+    for part in PARTS:
         app.include_router(part.router)
     app.add_exception_handler(PieceworkError, _refused)
     app.add_exception_handler(HTTPException, _unrouted)
@@ -49,7 +48,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _unrouted(request: Request, error: Exception) -> Response:
     """No such path, or not by this method."""
-    allowed = _allowed(request.app.routes, request)
+    allowed = _allowed(request)
     if allowed:
         return Response(status_code=METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(sorted(allowed))})
     return refusal(NotFoundError("no such path"))
@@ -60,10 +59,10 @@ async def _bug(request: Request, error: Exception) -> Response:
     return refusal(InternalError())
 
 
-def _allowed(routes: Iterable[BaseRoute], request: Request) -> set[str]:
+def _allowed(request: Request) -> set[str]:
     path = request.scope["path"]
     found = {"GET"} if path in STREAMS or _is_monitor(path) else set()
-    for route in routes:
+    for route in (route for part in PARTS for route in part.router.routes):
         if route.matches({**request.scope, "method": "OPTIONS"})[0] is not Match.NONE:
             found |= getattr(route, "methods", None) or set()
     return found

@@ -1,5 +1,6 @@
 """The kernel door but its streams: FastAPI behind Mangum on Lambda."""
 
+import asyncio
 from typing import Any
 
 from mangum import Mangum
@@ -24,6 +25,7 @@ app = create_app(
         uses_threads=False,
     )
 )
+asyncio.set_event_loop(asyncio.new_event_loop())  # Mangum asks for the current one, and there is none yet
 _asgi = Mangum(app.__call__, lifespan="off", text_mime_types=["application/json", "text/"])
 
 

@@ -18,7 +18,7 @@ from piecework.kernel.push_streams import PushStream
 from piecework.kernel.streams import Stream
 
 LISTEN_SECONDS: Final = 0.1  # between looks at the bells of all streams, one request for a hundred
-LOOK_SECONDS: Final = 1.0  # between a stream's own looks; bells may be lost
+LOOK_SECONDS: Final = 2.0  # between a stream's own looks; bells may be lost
 FOLLOW_SECONDS: Final = 0.25  # between a monitor's looks; an execution that others drive has no bell
 FULL: Final = 20  # frames after which there may be more at once
 THREADS: Final = 16  # looks at the same time; each is a request or two of some milliseconds

@@ -1,4 +1,4 @@
-"""Measure everything, print a table, write build/bench.json: `python -m local.bench [cold warm calls load paid kernel]`."""
+"""Measure everything, print a table, write build/bench.json: `python -m local.bench [PART …]`, all parts by default."""
 
 import argparse
 import json
@@ -104,7 +104,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--calls", type=int, default=50, help="warm calls per round")
     parser.add_argument("--seconds", type=float, default=5, help="length of each load")
     parser.add_argument(
-        "--listed", type=int, default=100_000, help="executions that the kernel door's lists go through"
+        "--listed", type=int, default=20_000, help="executions that the kernel door's lists go through"
     )
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     parser.add_argument("--scratch", type=Path, default=ROOT / "build" / "bench")

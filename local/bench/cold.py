@@ -4,6 +4,7 @@ The processes are awslambdaric's, as on Lambda; handlers alternate round by roun
 """
 
 import json
+import queue
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from local.bench.scratch import Scratch
 from local.bench.stubs import RuntimeApi, serving, yes_to_all
 
 WAIT_SECONDS: Final = 60
+POLL_SECONDS: Final = 1.0
 
 
 class BenchFailed(Exception):
@@ -63,11 +65,28 @@ def start(scratch: Scratch, contender: Contender, endpoint: str) -> Start:
             stderr=subprocess.DEVNULL,
         )
         try:
-            asked, _ = api.marks.get(timeout=WAIT_SECONDS)
-            answered, answer = api.marks.get(timeout=WAIT_SECONDS)
+            asked, said = _mark(api, process)
+            if said:
+                raise BenchFailed(f"{contender.name} did not start: {said[:500]!r}")
+            answered, answer = _mark(api, process)
         finally:
             process.kill()
             process.wait()
     if json.loads(answer).get("statusCode") != contender.status:
         raise BenchFailed(f"{contender.name} answered {answer[:500]!r}")
     return Start((asked - began) * 1000, (answered - asked) * 1000)
+
+
+def _mark(api: RuntimeApi, process: subprocess.Popen[bytes]) -> tuple[float, bytes]:
+    """What the process did next.
+
+    Raises:
+        BenchFailed: it ended, or time is up.
+    """
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            return api.marks.get(timeout=POLL_SECONDS)
+        except queue.Empty:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise BenchFailed("a handler's process ended or hung before it had answered") from None

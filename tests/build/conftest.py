@@ -13,14 +13,15 @@ from local.build.tools import find_python
 from local.template import Template
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKER = {
+ALL_DOORS = {
     "DeployWorkerDoor": "true",
+    "DeployKernelDoor": "true",
     "WorkerPublicUrl": "https://w.example/hire",
     "WorkerAgentId": "agent_work01",
     "WorkerWallets": "0x1563915e194D8CfBA1943570603F7606A3115508",
     "FacilitatorUrl": "https://facilitator.example",
 }
-LAYERS = ("piecework", "executors", "hire")
+LAYERS = ("piecework", "executors", "hire", "kernel")
 HOST_ARCH = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
 
 
@@ -45,7 +46,7 @@ def deployed() -> Target:
 
 @pytest.fixture(scope="session")
 def template() -> Template:
-    return Template.load(ROOT / "template.yaml", WORKER)
+    return Template.load(ROOT / "template.yaml", ALL_DOORS)
 
 
 @pytest.fixture(scope="session")

@@ -27,9 +27,16 @@ FUNCTIONS = [
     "WebhookFunction",
     "WorkerStreamsFunction",
     "WorkerDueFunction",
+    "KernelFunction",
+    "KernelStreamsFunction",
+    "KernelDueFunction",
+    "KernelHostedFunction",
 ]
-LAYERS = ["PieceworkLayer", "ExecutorsLayer", "HireLayer"]
-HANDLERS = {"streams/run.sh": "streams.app.app"}  # a script starts this one
+LAYERS = ["PieceworkLayer", "ExecutorsLayer", "HireLayer", "KernelLayer"]
+HANDLERS = {  # scripts start these
+    "streams/run.sh": "streams.app.app",
+    "kernel_streams/run.sh": "kernel_streams.app.app",
+}
 IMPORT = """
 import importlib, sys
 module, _, name = sys.argv[1].rpartition(".")
@@ -87,7 +94,7 @@ def test_the_executors_layer_says_what_it_registers(deployed_layers):
 def test_a_package_of_our_layer_ships_once(deployed_layers):
     ours, *others = ({entry.name for entry in (layer / "python").iterdir()} for layer in deployed_layers)
 
-    assert [ours & theirs for theirs in others] == [set(), set()]
+    assert [ours & theirs for theirs in others] == [set(), set(), set()]
 
 
 def test_a_wrong_processor_is_found(deployed_layers):

@@ -19,6 +19,69 @@ def stage():
     return KernelStage()
 
 
+@pytest.fixture(scope="module")
+def door(gateway):
+    """The streams as clients meet them, over HTTP."""
+    settings = {"PIECEWORK_PARAM_DeployKernelDoor": "true", "PIECEWORK_POLICY_DEFAULT": "permissive"}
+    return gateway(api="KernelApi", **settings).http
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v0/agents/stream",
+        "/v0/agents/stream?agent_id=a",
+        "/v0/agents/stream?agent_id=&consumer_id=c",
+        f"/v0/agents/stream?agent_id={'x' * 257}&consumer_id=c",
+        f"/v0/agents/stream?agent_id=a&consumer_id={'%C3%A9' * 129}",
+        "/v0/agents/stream?agent_id=a&consumer_id=piecework-hosted",
+        "/v0/runners/stream?consumer_id=c",
+        f"/v0/runners/stream?runner_id=r&consumer_id={'x' * 257}",
+    ],
+)
+def test_stream_params(door, path):
+    answer = door.get(path, headers={"X-Request-ID": "mine-1"})
+
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-request-id"] == "mine-1"
+    assert (answer.json()["code"], answer.json()["details"]) == ("VALIDATION_ERROR", None)
+
+
+def test_stream_of_an_unknown_execution_is_a_json_404(door):
+    answer = door.get("/v0/executions/01890000-0000-7000-8000-000000000000/stream?after_sequence=junk")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
+
+
+def test_sse_prelude_comes_at_once_over_http(door):
+    execution = door.post("/v0/executions", json={"agent_id": "nobody-connects"}).json()["id"]
+    longest = "x" * 256
+    for path in (
+        f"/v0/agents/stream?agent_id={longest}&consumer_id={longest}",
+        f"/v0/runners/stream?runner_id={longest}&consumer_id={longest}&capabilities=a.b,%20,c",
+        f"/v0/executions/{execution}/stream",
+    ):
+        with door.stream("GET", path) as answer:
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == "text/event-stream"
+            assert answer.headers["cache-control"] == "no-cache"
+            assert next(answer.iter_raw()).startswith(PRELUDE)
+
+
+def test_unicode_line_separators_are_escaped_over_http(door):
+    text = "a\u0085b\u2028c\u2029d"
+    with door.stream("GET", "/v0/agents/stream?agent_id=reader&consumer_id=one") as answer:
+        frames = answer.iter_lines()
+        next(frames)
+        created = door.post("/v0/executions", json={"agent_id": "reader", "input": text}).json()
+        data = next(line for line in frames if line.startswith("data: "))
+
+    assert data.isascii()
+    told = json.loads(data.removeprefix("data: "))
+    assert (told["execution_id"], told["input"]) == (created["id"], text)
+
+
 def test_sse_prelude_and_heartbeat(stage):
     execution, opened = stage.create(), stage.clock()
     lines = [stage.agent("other"), stage.runner(), stage.monitor(execution)]

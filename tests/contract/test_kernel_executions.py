@@ -444,6 +444,13 @@ class TestLists:
         assert running == {one.id for one in five if one.state.status is Status.RUNNING}
         assert ids(agent_id=run, labels={"run": "other"}) == ids(agent_id="nobody") == set()
 
+    def test_a_list_can_be_asked_for_anything(self, store, five):
+        many = {f"label-{number}": "x" for number in range(100)}
+
+        assert store.executions.rows(Filter(agent_id="x" * 3_000), None, 10) == []
+        assert store.executions.rows(Filter(agent_id=five[0].state.agent_id, labels=many), None, 10) == []
+        assert store.executions.rows(Filter(agent_id=five[0].state.agent_id), (FAR_MS, "x" * 3_000), 1)
+
     def test_a_list_shows_an_executions_present_status(self, story):
         story.assigned()
         story.later(story.rules.execution_timeout_ms).do(Expire())

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from local.aws import client as client_of
 from piecework.due import Due
@@ -24,15 +25,19 @@ class Counting:
         self._client, self.sent = client, Counter[str]()
         self.twice: str = ""
         self.fails: str = ""
+        self.refusal: dict[str, Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
         def call(**given: Any) -> Any:
             self.sent[name] += 1
+            if name == "transact_write_items" and self.refusal is not None:
+                canceled = {"Error": {"Code": "TransactionCanceledException"}, **self.refusal}
+                raise ClientError(canceled, "TransactWriteItems")
             if name == self.fails:
                 raise Unavailable("out of reach")
             if name == self.twice:
                 getattr(self._client, name)(**given)
-                given = {**given, "ClientRequestToken": "another"}
+                given |= {"ClientRequestToken": "another"} if name.startswith("transact") else {}
             return getattr(self._client, name)(**given)
 
         return call
@@ -53,7 +58,7 @@ def sent(client):
     """Requests since the test began, or since it was cleared."""
     client.sent.clear()
     yield client.sent
-    client.twice = client.fails = ""
+    client.twice, client.fails, client.refusal = "", "", None
 
 
 def test_a_repeated_transaction_recognises_its_own_first_try(tables, client, sent):
@@ -66,11 +71,42 @@ def test_a_repeated_transaction_recognises_its_own_first_try(tables, client, sen
     assert [event.type for event in tables.executions.events(story.id, 0, 10)] == story.types
 
 
+def test_a_repeated_connect_is_no_second_connection_and_keeps_the_job_in_hand(tables, client, sent):
+    story = Stored(tables).assigned()
+    linked = story.runner()
+    step_id = story.remote(linked)
+    tables.runners.end(linked, START_MS)
+    client.twice = "put_item"
+
+    again, replaced = tables.runners.connect(linked.connection, ["geo.lookup"], START_MS)
+
+    assert (again.job_id, replaced.generation) == (story.job_id(step_id), linked.generation)
+    assert tables.runners.find(linked.connection) == again
+
+
 def test_the_same_change_sent_anew_is_another_command_and_refused(tables, sent):
     story = Stored(tables).assigned()
 
     with pytest.raises(Moved):
         tables.executions.commit(story.changes[-1])
+
+
+@pytest.mark.parametrize("reason", ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
+def test_a_transaction_that_met_others_is_decided_again(tables, client, sent, reason):
+    story = Stored(tables).assigned()
+    client.refusal = {"CancellationReasons": [{"Code": "None"}, {"Code": reason}]}
+
+    with pytest.raises(Moved):
+        story.act(Intent("complete"))
+    client.refusal = None
+    story.act(Intent("complete"))
+
+
+def test_a_transaction_refused_for_another_reason_is_no_conflict(tables, client, sent):
+    client.refusal = {"CancellationReasons": [{"Code": "ValidationError"}]}
+
+    with pytest.raises(Unavailable):
+        Stored(tables).create()
 
 
 def test_numbers_that_cannot_be_counted_do_not_undo_the_command(tables, client, sent):

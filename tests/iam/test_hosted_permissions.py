@@ -15,6 +15,8 @@ from tests.support.aws_calls import recorded
 from tests.support.machine import wait_until
 from tests.support.roles import EXCEPTIONS, KERNEL, grants_of, refused, statements_of, template_with, unused
 
+pytestmark = pytest.mark.slow  # starts a door and an agent's process of its own
+
 FUNCTION = "KernelHostedFunction"
 OWN = Path(__file__).parent / "hosted"
 POLICY = b"default: {decision: allow}\n"

@@ -118,7 +118,7 @@ def test_an_agent_keeps_its_work_when_the_copy_it_is_connected_to_is_killed(gate
 def test_an_execution_goes_to_another_process_when_its_agent_is_killed(copies):
     here, there = copies
     agent = f"twice-{uuid.uuid4().hex[:8]}"
-    given = {"agent_id": agent, "input": {"mode": "sleep", "seconds": 4}}
+    given = {"agent_id": agent, "input": {"mode": "steady", "seconds": 8}}
 
     with ExitStack() as stack:
         process = {
@@ -126,13 +126,14 @@ def test_an_execution_goes_to_another_process_when_its_agent_is_killed(copies):
             for consumer, url in (("one", here.url), ("two", there.url))
         }
         execution = asked(here, "POST", "/v0/executions", json=given)["id"]
-        wait_until(lambda: consumers(there, execution), SECONDS)
+        wait_until(lambda: "step.completed" in types(there, execution), SECONDS)
         process[consumers(there, execution)[0]].kill()
         wait_until(lambda: asked(here, "GET", f"/v0/executions/{execution}")["status"] == "completed", SECONDS)
 
     assert set(consumers(here, execution)) == {"one", "two"}
-    types = [event["type"] for event in log(here, execution)]
-    assert types[2:5] == ["agent.timeout", "execution.reset", "execution.started"]
+    seen = types(here, execution)
+    lost = seen.index("agent.timeout")
+    assert seen[lost : lost + 3] == ["agent.timeout", "execution.reset", "execution.started"]
 
 
 def asked(gateway: RunningGateway, method: str, path: str, **other: Any) -> Any:
@@ -143,6 +144,10 @@ def asked(gateway: RunningGateway, method: str, path: str, **other: Any) -> Any:
 
 def log(gateway: RunningGateway, execution: str) -> list[Any]:
     return asked(gateway, "GET", f"/v0/executions/{execution}/events")["events"]
+
+
+def types(gateway: RunningGateway, execution: str) -> list[str]:
+    return [event["type"] for event in log(gateway, execution)]
 
 
 def consumers(gateway: RunningGateway, execution: str) -> list[str]:

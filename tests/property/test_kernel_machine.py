@@ -35,13 +35,13 @@ MOVES: dict[str, Any] = {
     "lose_runners": st.tuples(),
     "invoke": st.tuples(
         PICKS,
-        st.sampled_from(("notes.find", "geo.lookup", "gated", "denied")),
+        st.sampled_from(("notes.find", "geo.lookup", "gated", "gated", "denied", "denied")),
         st.booleans(),
         st.sampled_from(("", "", "k1", "k2")),
     ),
     "wait": st.tuples(PICKS, st.sampled_from(("go", "stop")), st.sampled_from(("", "w"))),
     "call_and_report": st.tuples(
-        PICKS, st.booleans(), st.sampled_from(("success", "failure", "retry", "retry", "retry", "nothing"))
+        PICKS, st.booleans(), st.sampled_from(("success", "failure", "retry", "retry", "retry", "nothing", "late"))
     ),
     "wait_and_resume": st.tuples(PICKS, st.sampled_from(("go", "stop"))),
     "end": st.tuples(PICKS, st.booleans()),
@@ -135,6 +135,8 @@ class Lives(RuleBasedStateMachine):
         self.start(picks)
         if fate == "nothing":
             return
+        if fate == "late":
+            self.later(301)
         if remote:
             self.report_job(picks, fate == "success", fate == "retry")
         else:

@@ -98,10 +98,14 @@ class Line:
 class KernelStage:
     """One kernel; `copy()` is a further process over the same stores."""
 
-    def __init__(self, rules: Rules | None = None, clock: FakeClock | None = None, store: Any = None) -> None:
+    def __init__(
+        self, rules: Rules | None = None, clock: FakeClock | None = None, store: Any = None, policy: Any = None
+    ) -> None:
         self.clock, self.rules = clock or FakeClock(START_MS), rules or Rules()
         self.store = store or new_store(self.clock, self.rules)
-        ports = Ports(self.store.executions, self.store.agents, self.store.runners, Everything(), FakeRateWindows())
+        ports = Ports(
+            self.store.executions, self.store.agents, self.store.runners, policy or Everything(), FakeRateWindows()
+        )
         self.kernel = Kernel(ports, self.rules, Surroundings(clock=self.clock, sleep=lambda seconds: None))
         assigner = RoundRobin(self.store.agents, self.clock, self.kernel)
         self.dispatcher = Queues(self.store.runners, self.clock, self.kernel)

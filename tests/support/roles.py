@@ -18,7 +18,12 @@ TOKENS = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:tokens-AbCdEf"
 EXECUTOR_SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:executors-AbCdEf"
 EVERY_PERMISSION = {"RuntimeTokensSecretArn": TOKENS, "ExecutorSecretArn": EXECUTOR_SECRET}
 FACILITATOR_KEY = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:facilitator-AbCdEf"
-WORKER = {"DeployWorkerDoor": "true", "FacilitatorAuthSecretArn": FACILITATOR_KEY}
+FILES_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/files"
+WORKER = {
+    "DeployWorkerDoor": "true",
+    "FacilitatorAuthSecretArn": FACILITATOR_KEY,
+    "DeliverablesKmsKeyArn": FILES_KEY,
+}
 KERNEL_TOKENS = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:kernel-tokens-AbCdEf"
 KERNEL = {
     "DeployKernelDoor": "true",
@@ -33,6 +38,8 @@ EXCEPTIONS = {
     "logs:PutLogEvents": "Lambda itself writes what the function prints, with the function's role",
     "xray:PutTraceSegments": "Lambda itself sends the segments of a traced function, with the function's role",
     "xray:PutTelemetryRecords": "Lambda itself reports how many segments it sent or dropped",
+    "kms:GenerateDataKey": "S3 itself asks KMS when a file is stored, with the function's rights",
+    "kms:Decrypt": "S3 itself asks KMS when a file is read or linked, with the rights of who signed",
     "sqs:GetQueueAttributes": "Lambda itself looks at a queue that it polls, with the function's role",
 }
 
@@ -107,13 +114,13 @@ def _statements(role: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     assert all(set(entry) - {"Condition"} == understood and entry["Effect"] == "Allow" for entry in found), (
         "not read here"
     )
-    assert all(_is_about_keys(entry["Condition"]) for entry in found if "Condition" in entry), "not read here"
+    assert all(_is_known(entry["Condition"]) for entry in found if "Condition" in entry), "not read here"
     return found
 
 
-def _is_about_keys(condition: Mapping[str, Any]) -> bool:
-    """Whether a condition narrows the items of a table; calls are held against the table, tests against the keys."""
-    return {name for test in condition.values() for name in test} == {"dynamodb:LeadingKeys"}
+def _is_known(condition: Mapping[str, Any]) -> bool:
+    """Whether a condition narrows the items of a table, or the way to a key; tests of the template hold what it says."""
+    return {name for test in condition.values() for name in test} in ({"dynamodb:LeadingKeys"}, {"kms:ViaService"})
 
 
 def _listed(value: str | list[str]) -> list[str]:

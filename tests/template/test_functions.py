@@ -107,7 +107,14 @@ def test_no_parameter_holds_a_secret(raw_template):
     suspicious = re.compile("secret|token|password|key", re.IGNORECASE)
     named = {name: body for name, body in raw_template["Parameters"].items() if suspicious.search(name)}
 
-    expected = {"RuntimeTokensSecretArn", "ExecutorSecretArn", "FacilitatorAuthSecretArn", "DeliverablesKmsKeyArn"}
+    expected = {
+        "RuntimeTokensSecretArn",
+        "ExecutorSecretArn",
+        "FacilitatorAuthSecretArn",
+        "DeliverablesKmsKeyArn",
+        "KernelTokensSecretArn",
+    }
+    assert named.pop("KernelPolicyKey")["Default"] == "policy.yaml"  # the name of an object
     assert set(named) == expected
     assert all(body["Default"] == "" for body in named.values())
     assert all("arn:" in body["AllowedPattern"] for body in named.values())

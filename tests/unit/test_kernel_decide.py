@@ -724,3 +724,35 @@ def test_a_look_moves_the_due_time_of_what_could_not_be_done():
     story.later(30_000).do(Look())
 
     assert due_at(story.state, story.rules) == story.now_ms + 30_000
+
+
+def test_an_execution_has_at_most_five_hundred_active_steps():
+    story = Story().assigned()
+    for _ in range(500):
+        story.invoke()
+
+    with pytest.raises(ConflictError):
+        story.invoke()
+    succeeded(story, next(iter(story.state.steps)))
+    story.invoke()
+
+
+def test_an_execution_stores_at_most_five_hundred_signals():
+    story = Story().create()
+    for _ in range(500):
+        story.signal("go")
+
+    with pytest.raises(ConflictError):
+        story.signal("go")
+    story.assigned()
+    story.wait()
+    story.signal("go")
+
+
+def test_an_attempts_error_is_cut_for_history_only():
+    story = Story().assigned()
+    step_id = story.invoke()
+    story.do(StepResult(story.session, step_id, False, None, "e" * 5_000))
+
+    assert len(story.history[-1].error) == 4_096
+    assert len(story.log[-1].payload["error"]) == len(story.records[step_id].outcome.error) == 5_000

@@ -11,23 +11,11 @@ from piecework.kernel.bells import agent_key, monitor_key
 from piecework.kernel.frames import HEARTBEAT, PRELUDE
 from piecework.kernel.push_streams import PushStream, Step
 from piecework.kernel.rules import Rules
+from tests.support.bells import FakeBells
 from tests.support.fakes import FakeClock
 
 KEY = agent_key("a", "c")
 ENOUGH = 20.0
-
-
-@dataclass
-class Bells:
-    """Bells that a test rings."""
-
-    marks: dict[Any, str] = field(default_factory=dict)
-
-    def ring(self, keys: Any) -> None:
-        self.marks |= dict.fromkeys(keys, str(len(self.marks) + 1))
-
-    def rung(self, keys: Any) -> dict[Any, str]:
-        return {key: mark for key, mark in self.marks.items() if key in keys}
 
 
 @dataclass(eq=False)
@@ -88,7 +76,7 @@ def answer(hall: Hall, stream: Any, after_loss: Any = None) -> EventStream:
 def test_a_stream_that_ends_itself_closes_its_answer_cleanly():
     async def story() -> tuple[Client, Script]:
         client, stream = Client(), Script([Step((b"one",)), Step((HEARTBEAT, b"two"), ends=True)])
-        await answer(Hall(Bells()), stream)({}, client.receive, client.send)
+        await answer(Hall(FakeBells()), stream)({}, client.receive, client.send)
         return client, stream
 
     client, stream = asyncio.run(story())
@@ -107,7 +95,7 @@ def test_a_client_that_leaves_is_noticed_and_its_grace_looked_after():
     async def story() -> tuple[Script, list[str]]:
         client, stream, looked = Client(), Script([]), list[str]()
         open_stream = asyncio.create_task(
-            answer(Hall(Bells()), stream, lambda: looked.append("looked"))({}, client.receive, client.send)
+            answer(Hall(FakeBells()), stream, lambda: looked.append("looked"))({}, client.receive, client.send)
         )
         await until(stream.is_out.is_set)
         client.leaves.set()
@@ -125,7 +113,7 @@ def test_frames_that_were_made_when_the_client_left_do_not_count_as_sent():
     async def story() -> Script:
         client, stream = Client(), Script([Step((b"one",))])
         client.leaves.set()
-        stream_answer = answer(Hall(Bells()), stream)
+        stream_answer = answer(Hall(FakeBells()), stream)
         stream.steps.append(Step((b"two",)))
         await stream_answer({}, client.receive, client.send)
         return stream
@@ -140,7 +128,7 @@ def test_a_loss_that_the_store_does_not_take_is_left_to_the_lease():
     async def story() -> Script:
         client, stream = Client(), Script([], fails=True)
         client.leaves.set()
-        await answer(Hall(Bells()), stream)({}, client.receive, client.send)
+        await answer(Hall(FakeBells()), stream)({}, client.receive, client.send)
         return stream
 
     assert asyncio.run(story()).log[-1] == "closed"
@@ -148,7 +136,7 @@ def test_a_loss_that_the_store_does_not_take_is_left_to_the_lease():
 
 def test_bells_of_this_process_and_of_others_wake_the_streams_of_their_key_only():
     async def story() -> tuple[asyncio.Event, asyncio.Event]:
-        bells = Bells()
+        bells = FakeBells()
         hall = Hall(bells)
         own, other = hall.enter(KEY, Script([])), hall.enter(monitor_key("e"), Script([]))
         await hall.look(lambda: None)
@@ -167,7 +155,7 @@ def test_bells_of_this_process_and_of_others_wake_the_streams_of_their_key_only(
 
 def test_a_consumers_second_stream_ends_the_first():
     async def story() -> Step:
-        hall = Hall(Bells())
+        hall = Hall(FakeBells())
         older = PushStream(None, None, Rules(), FakeClock())  # type: ignore[arg-type]  # never asked
         bell = hall.enter(KEY, older)
         hall.enter(KEY, PushStream(None, None, Rules(), FakeClock()))  # type: ignore[arg-type]

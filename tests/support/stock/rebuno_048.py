@@ -88,7 +88,9 @@ async def handler(mode: str, text: str = "hi", seconds: float = 30.0) -> Any:
         return {"all": await asyncio.gather(*[far_add(a=i, b=i) for i in range(4)])}
     if mode == "signal":
         return {"got": await execution.wait_signal("go")}
-    if mode == "sleep":
+    if mode == "steady":
+        await upper(text=text)
+    if mode in ("sleep", "steady"):
         await asyncio.sleep(seconds)
         return {"slept": seconds}
     try:

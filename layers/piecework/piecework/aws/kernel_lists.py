@@ -21,6 +21,9 @@ from piecework.kernel.ports import Approval, Filter, Row
 LabelsOf = Callable[[Mapping[str, Any]], Mapping[str, str]]
 
 MORE: Final = 10  # rows a shard is asked for beyond its even share
+AGENT_ID_BYTES: Final = 256  # of the longest id there can be; DynamoDB refuses to look for a key over 2,048
+ID_CHARACTERS: Final = 200  # of a cursor's id, which is a caller's text
+FILTERED_LABELS: Final = 10  # an expression has 4,096 bytes
 FILTERED_PAGE: Final = 500  # rows looked at by one request when some of them are left out
 
 
@@ -32,6 +35,8 @@ class KernelLists:
 
     def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
         """Newest first, strictly after that (created_at_ms, id)."""
+        if len(which.agent_id.encode()) > AGENT_ID_BYTES:
+            return []
         shards = [self._shard(index, name, value, which, after, limit) for index, name, value in _partitions(which)]
         merged = heapq.merge(*shards, key=lambda item: item["created_id"]["S"], reverse=True)
         made = (row_from(item, self._labels_of(item)) for item in merged)
@@ -48,7 +53,7 @@ class KernelLists:
         condition, values = f"{name} = :{name}", {f":{name}": s(value)}
         if after:
             condition += " AND created_id < :after"
-            values[":after"] = s(f"{keys.time(after[0])}#{after[1]}")
+            values[":after"] = s(f"{keys.time(after[0])}#{after[1][:ID_CHARACTERS]}")
         filtered = _filtered(which)
         shares = 1 if index == keys.BY_AGENT else keys.LIST_SHARDS
         asked: dict[str, Any] = {
@@ -78,7 +83,7 @@ def _filtered(which: Filter) -> dict[str, Any]:
     if which.agent_id and which.status:
         conditions.append("#status = :status")
         values[":status"], names["#status"] = s(which.status), "status"
-    for number, (key, value) in enumerate(which.labels.items()):
+    for number, (key, value) in enumerate(islice(which.labels.items(), FILTERED_LABELS)):
         conditions.append(f"(attribute_not_exists(labels) OR contains(labels, :label{number}))")
         values[f":label{number}"] = s(text_of({key: value})[1:-1])
     given: dict[str, Any] = {"FilterExpression": " AND ".join(conditions)} if conditions else {}

@@ -26,6 +26,7 @@ Key = tuple[str, str]  # pk, sk
 THE_TABLE: Final = "the kernel table"
 CONDITION_FAILED: Final = "ConditionalCheckFailed"
 CONFLICT: Final = "TransactionConflict"
+PASSING: Final = frozenset({CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"})  # the next try may hold
 TRANSACTION_CANCELED: Final = "TransactionCanceledException"
 READ_AT_ONCE: Final = 100  # keys of a batch read
 DELETED_AT_ONCE: Final = 25  # keys of a batch write
@@ -118,7 +119,7 @@ class Rows:
         self._write_all([{"DeleteRequest": {"Key": at(key)}} for key in dict.fromkeys(keys)])
 
     def transact(self, writes: Sequence[Write]) -> list[Mapping[str, Any]]:
-        """Write all or nothing; the reasons per write when a condition failed or another transaction was met."""
+        """Write all or nothing; else the reasons per write: a condition failed, others were met, or it was too much."""
         with aws_errors(THE_TABLE):
             try:
                 self.client.transact_write_items(TransactItems=writes)  # type: ignore[arg-type]
@@ -194,10 +195,10 @@ def _condition(condition: str, values: Mapping[str, Any] | None) -> Write:
 
 
 def _reasons(error: ClientError) -> list[Mapping[str, Any]]:
-    """Why nothing was written, per write; anything but a failed condition or a conflict is raised on."""
+    """Why nothing was written, per write; anything but a failed condition or what passes is raised on."""
     if error_code(error) != TRANSACTION_CANCELED:
         raise error
     reasons: list[Mapping[str, Any]] = list(error.response.get("CancellationReasons", []))
-    if not {reason.get("Code") for reason in reasons} & {CONDITION_FAILED, CONFLICT}:
+    if not {reason.get("Code") for reason in reasons} & {CONDITION_FAILED, *PASSING}:
         raise error
     return reasons

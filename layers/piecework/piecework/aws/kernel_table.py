@@ -208,7 +208,7 @@ def _judge(plan: Plan, reasons: Sequence[Mapping[str, Any]], frees: int, *, is_n
         raise ConnectionTaken
     gone = [free for free, is_gone in zip(plan.frees, failed[claimed : claimed + frees], strict=False) if is_gone]
     if not gone and not is_new:
-        raise Moved  # another transaction was met: whoever it was has changed something by now
+        raise Moved  # another transaction was met, which has changed something by now, or there were too many writes
     return gone
 
 

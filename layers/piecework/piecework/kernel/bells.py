@@ -1,8 +1,8 @@
 """Bells: who commits news for a stream rings for it, so that many idle streams need not look through their outboxes.
 
-A bell is a hint. It is rung after the commit and may be lost; every stream also looks by itself once a second. Streams
-of the same process are woken at once. Bells of other processes are rows that all streams of a process read in one
-request: looking through a hundred outboxes ten times a second would cost a thousand requests, this costs ten.
+A bell is a hint. It is rung after the commit and may be lost; every stream also looks by itself every two seconds.
+Streams of the same process are woken at once. Bells of other processes are rows that all streams of a process read in
+one request: looking through a hundred outboxes ten times a second would cost a thousand requests, this costs ten.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

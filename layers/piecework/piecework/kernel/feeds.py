@@ -99,6 +99,8 @@ class AgentFeed:
         push = message.push
         if not isinstance(push, Push):
             return None
+        if push.kind == ASSIGNED:
+            return _assigned(self._stores.executions, push)
         read = self._stores.executions.read(push.execution_id, step_id=push.ref if push.kind in _ABOUT_STEPS else "")
         if push.kind == CANCELLED:
             known = {"execution_id": push.execution_id, "session_id": push.session_id}
@@ -211,11 +213,11 @@ def _is_current(push: Push, execution: Execution | None) -> bool:
     return execution.session.id == push.session_id
 
 
-def _assigned(executions: Executions, push: Push, read: Read) -> bytes | None:
+def _assigned(executions: Executions, push: Push) -> bytes | None:
     view = executions.view(push.execution_id)
-    if view is None:
+    if view is None or not _is_current(push, view.execution):
         return None
-    history = executions.history(push.execution_id, HISTORY_ENTRIES)
+    history = executions.history(push.execution_id, HISTORY_ENTRIES) if view.execution.step_count else []
     return frame(push.kind, assigned_body(view, push.session_id, history))
 
 
@@ -237,7 +239,6 @@ def _resolved(executions: Executions, push: Push, read: Read) -> bytes | None:
 
 _ABOUT_STEPS: Final = frozenset({"tool.result"})
 _BODIES: Final[dict[str, Callable[[Executions, Push, Read], bytes | None]]] = {
-    ASSIGNED: _assigned,
     "tool.result": _result,
     "signal.received": _signal,
     "approval.resolved": _resolved,

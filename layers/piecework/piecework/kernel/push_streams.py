@@ -111,7 +111,7 @@ class PushStream:
             self._tidy(now)
             self._collect(now, frames)
         except Replaced:
-            return Step(ends=True)
+            return Step(tuple(frames), ends=True)
         except LastCall:
             return self._rotate(frames)
         except PieceworkError:
@@ -155,17 +155,10 @@ class PushStream:
         """Add the frames of new messages.
 
         Raises:
-            Replaced: before anything new is taken.
-            LastCall: the frames so far are still to be written.
+            Replaced, LastCall: the frames so far are still to be written.
         """
-        is_checked = False
         for message in self._outbox.messages(self._feed.kind, self._feed.owner, self._feed.consumer_id, PAGE):
-            if message.key in self._written:
-                continue
-            if not is_checked and not self._feed.is_newest():
-                raise Replaced
-            is_checked = True
-            if self._is_mine(message, now):
+            if message.key not in self._written and self._is_mine(message, now):
                 self._write(message, frames)
 
     def _is_mine(self, message: Message, now: int) -> bool:
@@ -178,6 +171,8 @@ class PushStream:
             return False
         if self._rotates_at is not None and now >= self._last_call:
             raise LastCall
+        if not feed.is_newest():
+            raise Replaced
         return self._outbox.take(feed.kind, feed.owner, feed.consumer_id, message.key, feed.generation)
 
     def _write(self, message: Message, frames: list[bytes]) -> None:
