@@ -25,6 +25,7 @@ REFUND: Final = "pay.refund"
 TOKENS: Final = "PIECEWORK_KERNEL_TOKENS"
 SILENCE_SECONDS: Final = 20.0  # of a stream; three heartbeats and more
 PAUSE_SECONDS: Final = 1.0  # before a broken stream is opened again
+BREATH_SECONDS: Final = 0.1  # before one that was ended is; two demos would else replace each other without end
 ANSWER_SECONDS: Final = 300.0  # for a tool or a signal
 REQUEST: Final = httpx.Timeout(30.0)
 STREAM: Final = httpx.Timeout(30.0, read=SILENCE_SECONDS)
@@ -53,6 +54,7 @@ class Door:
         while True:
             try:
                 yield from self._frames(path, named)
+                time.sleep(BREATH_SECONDS)
             except httpx.HTTPError:
                 time.sleep(PAUSE_SECONDS)
 

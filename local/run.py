@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -17,7 +18,7 @@ from local.template import REGION, Template
 from local.tether import tethered
 
 PORT_BASE: Final = 8787
-DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1, "KernelApi": 2}  # name of the API, distance from the base port
+DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1, "KernelApi": 2}  # distances from the base port
 FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
 DEPLOYED: Final[Mapping[str, str]] = {  # unless the environment says else
@@ -33,6 +34,7 @@ WORKER: Final[Mapping[str, str]] = {
     "WORKER_WALLETS": "0x1563915e194D8CfBA1943570603F7606A3115508",
     "WORKER_AGENT_ID": "agent_work01",
 }
+POLICY: Final = "PIECEWORK_POLICY"  # a file or a directory
 DEMO: Final = "PIECEWORK_DEMO"  # `off`: no agent and no runner are connected to the kernel door
 EXAMPLE: Final = "events/execute/kernel.json"
 NEXT: Final = """
@@ -57,6 +59,8 @@ def main() -> int:
         signal.signal(ending, _interrupt)
     base = int(os.environ.get("PIECEWORK_PORT_BASE", PORT_BASE))
     env = {**DEPLOYED, **WORKER, "PIECEWORK_STREAM_KEY": secrets.token_hex(32), **os.environ}
+    if POLICY in env:
+        env[POLICY] = str(Path(env[POLICY]).resolve())  # functions run in folders of their own
     try:
         template = Template.load(ROOT / "template.yaml", parameters(env))
         deployed = template.of_type("AWS::Serverless::Api")

@@ -53,6 +53,8 @@ class KernelClient:
     @classmethod
     def of(cls, options: argparse.Namespace) -> "KernelClient":
         """The door that the command line names: an URL, a stack's, or this machine's."""
+        if options.url != os.environ.get("PIECEWORK_WORKER_URL"):
+            raise CommandError("--url is a worker's; say `--kernel URL` behind the group")
         url = options.kernel or (_deployed(options.stack) if options.stack else local_url(KERNEL_DISTANCE))
         return cls(url, options.token)
 

@@ -16,7 +16,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from piecework.errors import BadRequest
 
@@ -39,7 +39,7 @@ def repaired(event: Mapping[str, Any]) -> dict[str, Any]:
     query = event.get("multiValueQueryStringParameters") or {}
     return {
         **event,
-        "path": quote(_behind_base(event), safe="/"),
+        "path": quote(_behind_base(event), safe="/", errors="replace"),
         "headers": {name: values[-1] for name, values in headers.items() if values},
         "multiValueHeaders": {name: values for name, values in headers.items() if values},
         "multiValueQueryStringParameters": query,
@@ -68,15 +68,22 @@ def _checked(event: Mapping[str, Any]) -> str:
 
 
 def _behind_base(event: Mapping[str, Any]) -> str:
-    """The path without a base path: what the resource matched is its end."""
+    """The path without a base path or a stage: what the resource matched is its end, decoded or as it was sent."""
     path = str(event.get("path") or "/")
-    matched = "/" + str((event.get("pathParameters") or {}).get(PROXY) or "")
-    resource = str(event.get("resource") or "")
-    if resource == "/":
-        return "/"
-    if resource != "/{proxy+}":
-        matched = _filled(resource, event.get("pathParameters") or {})
-    return matched if path.rstrip("/").endswith(matched.rstrip("/")) and not path.endswith("/") else path
+    bare = path.rstrip("/")
+    matched = _matched(event)
+    for end in (matched, unquote(matched)):
+        if end and bare.endswith(end):
+            return end + path[len(bare) :]
+    return "/" if event.get("resource") == "/" else path
+
+
+def _matched(event: Mapping[str, Any]) -> str:
+    """What the resource matched, without a slash at its end; empty when that is not told."""
+    resource, parameters = str(event.get("resource") or ""), event.get("pathParameters") or {}
+    if resource == "/{proxy+}":
+        return f"/{parameters.get(PROXY) or ''}".rstrip("/")
+    return _filled(resource, parameters).rstrip("/")
 
 
 def _filled(resource: str, parameters: Mapping[str, str]) -> str:

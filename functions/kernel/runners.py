@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from kernel.doors import door_of
@@ -16,6 +16,9 @@ from piecework.kernel.errors import NotFoundError, ValidationError
 from piecework.kernel.ports import ToolEntry
 
 MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
+
+MOST_TOOLS: Final = 1_000  # of one runner: each is a row of its own per connection
+MOST: Final = Field(max_length=MOST_TOOLS)
 
 router = APIRouter()
 
@@ -54,7 +57,7 @@ class StartedBody(Lenient):
 class CapabilitiesBody(Lenient):
     """The exact tool ids a runner offers."""
 
-    tools: list[Id] | None = None
+    tools: Annotated[list[Id] | None, MOST] = None
 
 
 class Tool(Lenient):
@@ -68,7 +71,7 @@ class Tool(Lenient):
 class ToolsBody(Lenient):
     """A runner's part of the directory."""
 
-    tools: list[Tool] | None = None
+    tools: Annotated[list[Tool] | None, MOST] = None
 
 
 @router.post("/v0/runners/steps/{step_id}/started")

@@ -5,7 +5,7 @@ from functools import partial
 
 from fastapi import FastAPI, Request, Response
 
-from kernel_streams.door import authorize, cors, ids, natural, refusal, request_id
+from kernel_streams.door import authorize, cors, ids, natural, refusal, request_id, tools
 from kernel_streams.serving import EventStream, Hall
 from piecework.errors import PieceworkError
 from piecework.kernel.bells import Key, agent_key, monitor_key, runner_key
@@ -42,9 +42,9 @@ async def runner(request: Request) -> Response:
 
     def opened() -> tuple[Key, Stream, Callable[[], None]]:
         runner_id, consumer_id = ids(request, "runner_id", "consumer_id")
-        tools = [tool.strip() for tool in request.query_params.get("capabilities", "").split(",")]
+        offered = tools(request)
         look = partial(wiring.streams.look_at_runner, runner_id, consumer_id)
-        stream = wiring.streams.runner(runner_id, consumer_id, list(filter(None, tools)))
+        stream = wiring.streams.runner(runner_id, consumer_id, offered)
         return runner_key(runner_id, consumer_id), stream, look
 
     return await _answer(request, opened)

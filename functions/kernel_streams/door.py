@@ -14,6 +14,7 @@ from piecework.kernel.hosted import HOSTED
 
 MAX_ID_BYTES: Final = 256
 MAX_REQUEST_ID_BYTES: Final = 128
+MAX_TOOLS: Final = 1_000  # of one connection; each is a row that is written when it connects
 Tokens = tuple[tuple[str, str], ...]
 
 
@@ -37,11 +38,20 @@ def ids(request: Request, *names: str) -> list[str]:
     if not all(values):
         raise ValidationError(f"{' and '.join(names)} are required")
     for name, value in zip(names, values, strict=True):
-        if len(value.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
+        if _bytes_of(value) > MAX_ID_BYTES:
             raise ValidationError(f"{name} must be at most {MAX_ID_BYTES} bytes")
         if value == HOSTED and name == "consumer_id":
             raise ValidationError(f"the consumer_id {HOSTED} stands for hosted agents")
     return values
+
+
+def tools(request: Request) -> list[str]:
+    """The tools that a runner offers; a name that is too long for any call is left out. Raises ValidationError."""
+    given = [tool.strip() for tool in request.query_params.get("capabilities", "").split(",")]
+    offered = list(dict.fromkeys(tool for tool in given if tool and _bytes_of(tool) <= MAX_ID_BYTES))
+    if len(offered) > MAX_TOOLS:
+        raise ValidationError(f"capabilities must name at most {MAX_TOOLS} tools")
+    return offered
 
 
 def natural(text: str) -> int:
@@ -64,3 +74,7 @@ def refusal(error: PieceworkError, headers: Mapping[str, str]) -> Response:
     body = {"error": error.text, "code": error.code, "details": None}
     content = json.dumps(body, separators=(",", ":")) + "\n"
     return Response(content, error.status, dict(headers), "application/json")
+
+
+def _bytes_of(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))

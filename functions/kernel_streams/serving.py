@@ -21,7 +21,7 @@ LISTEN_SECONDS: Final = 0.1  # between looks at the bells of all streams, one re
 LOOK_SECONDS: Final = 2.0  # between a stream's own looks; bells may be lost
 FOLLOW_SECONDS: Final = 0.25  # between a monitor's looks; an execution that others drive has no bell
 FULL: Final = 20  # frames after which there may be more at once
-THREADS: Final = 16  # looks at the same time; each is a request or two of some milliseconds
+THREADS: Final = 10  # looks at the same time, as many as the AWS client keeps connections
 HEADERS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 T = TypeVar("T")

@@ -103,9 +103,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15, help="medians are taken over so many rounds")
     parser.add_argument("--calls", type=int, default=50, help="warm calls per round")
     parser.add_argument("--seconds", type=float, default=5, help="length of each load")
-    parser.add_argument(
-        "--listed", type=int, default=20_000, help="executions that the kernel door's lists go through"
-    )
+    parser.add_argument("--listed", type=int, default=20_000, help="executions that the kernel door's lists go through")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     parser.add_argument("--scratch", type=Path, default=ROOT / "build" / "bench")
     return parser.parse_args()

@@ -93,8 +93,8 @@ class StubFacilitator:
         if not self.stopping.wait(seconds):
             self.come_up()
 
-    def follow(self, control: Mapping[str, Any]) -> None:
-        """Set switches as `PUT /control` says."""
+    def follow(self, control: Mapping[str, Any]) -> dict[str, Any]:
+        """Set switches as `PUT /control` says, before that is answered."""
         if control.get("reset"):
             self.reset()
         for call in self._words.keys() & control.keys():
@@ -102,6 +102,7 @@ class StubFacilitator:
         self.ledger.funds.update({payer.lower(): int(left) for payer, left in control.get("funds", {}).items()})
         if "down_seconds" in control:
             threading.Thread(target=self.go_down_for, args=(float(control["down_seconds"]),), daemon=True).start()
+        return {}
 
     def told(self) -> dict[str, Any]:
         """What `GET /control` answers."""
@@ -228,9 +229,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(routes.get(self.path))
 
     def do_PUT(self) -> None:
-        control = self._body()
-        self._answer((lambda: (200, {})) if self.path == "/control" else None)
-        self.server.stub.follow(control)
+        stub, control = self.server.stub, self._body()
+        self._answer((lambda: (200, stub.follow(control))) if self.path == "/control" else None)
 
     def _answer(self, route: Any) -> None:
         try:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from local.openapi import runtime, worker
+from local.openapi import kernel, runtime, worker
 from local.openapi.parts import Schema
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "openapi"
 DOCUMENTS: Final[Mapping[str, Callable[[], Schema]]] = {
     "runtime.json": runtime.document,
     "worker.json": worker.document,
+    "kernel.json": kernel.document,
 }
 
 

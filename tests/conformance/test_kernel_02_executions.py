@@ -10,6 +10,9 @@ from tests.support.kernel_desk import Desk
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}Z")
 
 
+pytestmark = pytest.mark.usefixtures("stored")
+
+
 @pytest.fixture
 def desk():
     return Desk()

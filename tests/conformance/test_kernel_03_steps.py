@@ -15,6 +15,9 @@ INTENTS = (
 )
 
 
+pytestmark = pytest.mark.usefixtures("stored")
+
+
 @pytest.fixture
 def desk():
     return Desk()

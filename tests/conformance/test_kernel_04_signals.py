@@ -5,6 +5,8 @@ import pytest
 from piecework.kernel.rules import Rules
 from tests.support.kernel_desk import GATED, Desk, Work
 
+pytestmark = pytest.mark.usefixtures("stored")
+
 
 @pytest.fixture
 def desk():

@@ -15,6 +15,9 @@ TOOLS = [
 ]
 
 
+pytestmark = pytest.mark.usefixtures("stored")
+
+
 @pytest.fixture
 def desk():
     return Desk()

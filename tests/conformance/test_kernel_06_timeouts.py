@@ -8,6 +8,8 @@ from piecework.kernel.events import TERMINAL
 from piecework.kernel.rules import Rules
 from tests.support.kernel_desk import GATED, Desk
 
+pytestmark = pytest.mark.usefixtures("stored")
+
 
 @pytest.fixture
 def desk():

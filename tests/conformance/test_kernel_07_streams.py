@@ -37,6 +37,7 @@ def door(gateway):
         "/v0/agents/stream?agent_id=a&consumer_id=piecework-hosted",
         "/v0/runners/stream?consumer_id=c",
         f"/v0/runners/stream?runner_id=r&consumer_id={'x' * 257}",
+        f"/v0/runners/stream?runner_id=r&consumer_id=c&capabilities={','.join(map(str, range(1001)))}",
     ],
 )
 def test_stream_params(door, path):
@@ -120,6 +121,28 @@ def test_monitor_opened_after_the_end_closes_at_once(stage):
     assert stage.monitor(execution).has_ended
     late = stage.monitor(execution, after=99)
     assert (late.has_ended, late.seen) == (True, [])
+
+
+def test_monitor_of_a_removed_execution_ends(stage):
+    execution = stage.create()
+    monitor = stage.monitor(execution)
+    stage.store.executions.forget(execution)
+
+    stage.pass_time(6, until=lambda: monitor.has_ended)
+
+
+def test_monitor_is_not_rotated_but_ends_before_the_platform_cuts_it():
+    stage = KernelStage(rotating(45))
+    monitor = stage.monitor(stage.create())
+
+    for minutes in range(14):
+        stage.clock.move(60)
+        monitor.look()
+        assert not monitor.has_ended, minutes
+    stage.clock.move(46)
+    monitor.look()
+
+    assert monitor.has_ended
 
 
 def test_round_robin(stage):

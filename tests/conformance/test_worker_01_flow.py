@@ -639,7 +639,7 @@ def test_a_request_that_finds_work_too_long_hands_it_over(stub):
     release = threading.Event()
 
     def slow(task, run):
-        release.wait(5)
+        release.wait(60)
         return score(task, run)
 
     stage.do = slow

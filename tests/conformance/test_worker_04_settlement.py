@@ -8,6 +8,7 @@ from piecework.errors import PieceworkError
 from piecework.hire.states import State
 from tests.support.crash import Crashed
 from tests.support.hire_stage import BODY, Stage, score, stub_facilitator
+from tests.support.machine import wait_until
 from tests.support.payments import header
 
 
@@ -101,7 +102,7 @@ def test_settle_pending_500(either):
 
 def test_settle_timeout_after_charge(stub):
     stage = Stage(stub)
-    stage.worker.charging.__dict__["facilitator"] = Impatient(stage.ports.facilitator)
+    stage.worker.charging.__dict__["facilitator"] = Impatient(stage.ports.facilitator, stub.ledger)
     contract, answer = hired(stage, "lost")
 
     assert answer.status == 202 and stage.charges() == 1
@@ -113,21 +114,23 @@ def test_settle_timeout_after_charge(stub):
 
 
 class Impatient:
-    """A facilitator client that waits half a second for a settlement."""
+    """A facilitator client that does not wait long for a settlement, but until the money has moved."""
 
-    def __init__(self, real):
-        self.real = real
+    def __init__(self, real, ledger):
+        self.real, self.ledger = real, ledger
 
     def __getattr__(self, name):
         return getattr(self.real, name)
 
     def settle(self, payment, terms, seconds):
-        return self.real.settle(payment, terms, 0.5)
+        settled = self.real.settle(payment, terms, 1.5)
+        wait_until(self.ledger.charges)
+        return settled
 
 
 def test_settle_timeout_after_charge_without_a_node(stub):
     stage = Stage(stub, with_chain=False)
-    stage.worker.charging.__dict__["facilitator"] = Impatient(stage.ports.facilitator)
+    stage.worker.charging.__dict__["facilitator"] = Impatient(stage.ports.facilitator, stub.ledger)
     contract, _ = hired(stage, "lost")
     stage.settle_down(180)
 

@@ -6,7 +6,7 @@ import hashlib
 import pytest
 
 from piecework.errors import Unavailable
-from piecework.executors import Artifact, Outcome, Retryable
+from piecework.executors import Artifact, Outcome, Retryable, Run
 from piecework.hire.states import State
 from piecework.hire.streams import DELTA_CHARACTERS, LIVE_BYTES, HiredTasks, Recording, Streams
 from piecework.hire.telling import INLINE_BYTES, MOST_ITEMS
@@ -282,3 +282,15 @@ def test_files_told_early_keep_their_names_and_places(stub):
     assert [entry["name"] for entry in done] == ["a.txt", "a (2).txt", "a (3).txt"]
     assert [(entry["name"], entry["checksum"]) for entry in listed] == [("a (2).txt", done[1]["checksum"])]
     assert [key.rpartition("/")[2] for key in stage.files.objects] == ["000", "001", "002"]
+
+
+def test_where_nobody_listens_an_item_is_attached_and_a_delta_is_only_checked():
+    run = Run(remaining_ms=lambda: 1_000)
+
+    run.item(PLAN)
+    run.item({"a": 1})
+    run.delta("one ")
+
+    assert run.collected_artifacts == [PLAN]
+    with pytest.raises(TypeError):
+        run.delta(b"bytes")

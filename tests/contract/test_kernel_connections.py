@@ -147,6 +147,16 @@ class TestAgents:
         assert agents.take_turn(agent_id, 1)
         assert agents.board(agent_id).turn == 2
 
+    def test_turns_begin_again_when_the_last_consumer_has_gone(self, agents):
+        agent_id = an_agent()
+        one, two = (agents.connect(agent_id, name, LATER)[0] for name in ("one", "two"))
+        agents.take_turn(agent_id, 0)
+
+        agents.forget(one)
+        assert agents.board(agent_id).turn == 1
+        agents.forget(two)
+        assert agents.board(agent_id).turn == 0
+
 
 class TestRunners:
     def test_a_connection_is_found_as_it_connected(self, runners):

@@ -11,7 +11,8 @@ from piecework.kernel.commands import AgentLost, Cancel, Create, Expire, HandOut
 from piecework.kernel.decide import decide_new
 from piecework.kernel.dues import EXECUTION_DUE
 from piecework.kernel.ports import ConnectionTaken, Filter, Moved
-from piecework.kernel.state import Connection, Status, StepStatus
+from piecework.kernel.rules import MAX_ACTIVE_STEPS, MAX_STORED_SIGNALS
+from piecework.kernel.state import Connection, Job, Status, Step, StepStatus, StoredSignal
 from piecework.kernel.timers import due_at
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel_fakes import new_store
@@ -210,6 +211,30 @@ class TestExecutions:
         assert story.store.executions.read("other", session_id=first).session_of == story.id
         assert story.kept(session_id="never").session_of is None
 
+    def test_the_fullest_checkpoint_fits(self, story):
+        story.assigned()
+        state = story.state
+        steps = [
+            Step(
+                id=str(uuid4()),
+                tool_id=f"{number % 20}" + "ü" * 120,
+                remote=True,
+                status=StepStatus.DISPATCHED,
+                attempt=1,
+                max_attempts=3,
+                created_at_ms=START_MS,
+                deadline_ms=FAR_MS,
+                job=Job(str(uuid4()), START_MS, Connection(f"runner-{number}-{uuid4()}", f"consumer-{uuid4()}")),
+            )
+            for number in range(MAX_ACTIVE_STEPS)
+        ]
+        signals = tuple(StoredSignal(number, f"{number % 50}" + "é" * 120) for number in range(MAX_STORED_SIGNALS))
+        after = replace(state, version=state.version + 1, steps={step.id: step for step in steps}, signals=signals)
+
+        story.store.executions.commit(Change(state, after, ()))
+
+        assert story.kept().execution == after
+
     def test_an_answer_is_found_by_its_key_and_given_once(self, story):
         key = "k" * 2_000
         story.assigned().wait("go", idempotency_key=key)
@@ -328,6 +353,22 @@ class TestQueuesAndConnections:
         story.do(JobResult(story.job_id(step_id), step_id, True, 1, "", False))
 
         assert story.kept(step_id=step_id).step.outcome.result == 1
+
+    def test_connections_that_are_no_longer_held_do_not_hold_a_change_up(self, story):
+        held, freed, other = (story.runner() for _ in range(3))
+        step_id = story.assigned().remote(held)
+        frees = (
+            (freed.connection, "job-1"),
+            (held.connection, story.job_id(step_id)),
+            (other.connection, "job-2"),
+            (Connection("nobody", "one"), "job-3"),
+        )
+        after = replace(story.state, version=story.state.version + 1)
+
+        story.store.executions.commit(Change(story.state, after, (), free=frees))
+
+        assert story.kept().execution == after
+        assert story.store.runners.find(held.connection).job_id == ""
 
 
 class TestBoards:

@@ -23,6 +23,7 @@ from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel_fakes import new_store
 from tests.support.kernel_stage import GATED
+from tests.support.kernel_tables import Strict
 from tests.support.kernel_world import World
 
 TWO_KEYS = {
@@ -241,8 +242,8 @@ def on_aws(embedded_aws) -> Worlds:
         clock, tap = FakeClock(START_MS), Tap()
         kernel, due = new_table(dynamodb), new_table(dynamodb)
         tables = Tables(kernel=kernel, due=due, bucket=bucket, due_queue_url="", hosted_queue_url="")
-        tapped = SimpleNamespace(dynamodb=Tapped(dynamodb, tap), s3=Tapped(s3, tap))
-        plain = SimpleNamespace(dynamodb=dynamodb, s3=s3)
+        tapped = SimpleNamespace(dynamodb=Tapped(Strict(dynamodb), tap), s3=Tapped(s3, tap))
+        plain = SimpleNamespace(dynamodb=Strict(dynamodb), s3=s3)
         stores = [kernel_stores(clients, tables, Rules(), clock) for clients in (plain, tapped)]
         return World(stores[0], clock, stores[1], tap, sweep_seconds=5)
 

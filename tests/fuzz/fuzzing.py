@@ -23,6 +23,6 @@ def fuzzed(
     ended = subprocess.run(command, cwd=out, capture_output=True, text=True, timeout=seconds, check=False)
     assert ended.returncode == 0, ended.stdout[-6_000:] + ended.stderr[-2_000:]
     found: dict[str, Any] = json.loads(report.read_text("utf-8"))
-    wanted = len(json.loads(document.read_text("utf-8"))["paths"])
+    wanted = sum(len(operations) for operations in json.loads(document.read_text("utf-8"))["paths"].values())
     assert found["complete"] and found["operations"]["tested"] == found["operations"]["total"] == wanted
     return found

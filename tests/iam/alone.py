@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from local.gateway.environments import Pool
 from local.gateway.recording import Recorder
 from local.gateway.routes import Function, api_of
 from local.gateway.sources import _invocation
-from local.gateway.variables import of_function
+from local.gateway.variables import ROOT, of_function
 from piecework.aws.deliveries_table import DeliveriesTable
 from piecework.hire.webhooks import GONE, Delivery, Sender, Try
 from tests.support.aws_calls import folder
@@ -53,11 +54,36 @@ def stop(embedded_aws: Aws) -> str:
     return asyncio.run(_recorded(embedded_aws, "WebhookFunction", act))
 
 
+def look_late(embedded_aws: Aws) -> None:
+    """What the kernel door's streams do when they look at a lost runner after its connection is over."""
+    asyncio.run(_run(embedded_aws.variables | _of_streams(embedded_aws), "prepare"))
+
+    async def act(function: Function, variables: dict[str, str]) -> None:
+        await _run(variables, "look")
+
+    asyncio.run(_recorded(embedded_aws, "KernelStreamsFunction", act, api="KernelApi"))
+
+
+def _of_streams(embedded_aws: Aws) -> dict[str, str]:
+    function = api_of(embedded_aws.template, "KernelApi").functions["KernelStreamsFunction"]
+    return of_function(function, embedded_aws.variables, sees_tokens=False, public_url="http://127.0.0.1")
+
+
+async def _run(variables: dict[str, str], part: str) -> None:
+    given = {**os.environ, **variables}
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, str(ROOT / "tests" / "iam" / "late_look.py"), part, env=given
+    )
+    assert await program.wait() == 0, part
+
+
 GONE_DELIVERY = Delivery("ctr_gone", "evt_gone", "https://seeker.invalid/hook", b"{}")
 
 
-async def _recorded(embedded_aws: Aws, name: str, act: Callable[[Function, dict[str, str]], Awaitable[Any]]) -> Any:
-    function = api_of(embedded_aws.template, "WorkerApi").functions[name]
+async def _recorded(
+    embedded_aws: Aws, name: str, act: Callable[[Function, dict[str, str]], Awaitable[Any]], api: str = "WorkerApi"
+) -> Any:
+    function = api_of(embedded_aws.template, api).functions[name]
     variables = of_function(function, embedded_aws.variables, sees_tokens=False, public_url="http://127.0.0.1")
     recorder = Recorder(name, variables, folder() / f"{os.getpid()}-alone.jsonl")
     await recorder.open()

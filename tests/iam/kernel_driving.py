@@ -4,7 +4,6 @@ import contextlib
 import json
 import queue
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +19,7 @@ rules:
   - {id: mail, priority: 2, when: {tool_id: mail.send}, then: {decision: allow}, rate_limit: {max: 9, window: 1m}}
 default: {decision: allow}
 """
-LINGER_SECONDS = 6  # a connection's record stays a moment after its grace
+LABEL, LABELS = "x" * 1_000, 200  # together over what an item keeps beside an execution
 
 
 def drive(url: str, secret: str) -> None:
@@ -30,6 +29,7 @@ def drive(url: str, secret: str) -> None:
         look_around(http)
         publish(http)
         finish_an_execution(http)
+        replace_what_a_runner_offers(http)
         lose_a_runner_and_its_agent(http)
         leave_executions_to_their_due_times(http)
 
@@ -67,17 +67,19 @@ def publish_for(http: httpx.Client, runner_id: str) -> None:
 
 
 def finish_an_execution(http: httpx.Client) -> None:
-    """One agent and one runner, an approval, a limited tool, a signal, a monitor."""
+    """One that waits for its agent; one runner, an approval, a limited tool, a signal, a monitor."""
+    execution_id = http.post("/v0/executions", json={"agent_id": "driven", "input": LARGE}).json()["id"]
     runner = {"runner_id": "driver", "consumer_id": "one", "capabilities": "geo.lookup,mail.send"}
     with (
         following(http, "/v0/agents/stream", agent_id="driven", consumer_id="one") as told,
         following(http, "/v0/runners/stream", **runner) as jobs,
     ):
-        execution_id = http.post("/v0/executions", json={"agent_id": "driven", "input": LARGE}).json()["id"]
         assigned = next_of(told, "execution.assigned")
         who = {"execution_id": execution_id, "session_id": assigned["session_id"]}
         for tool_id in ("geo.lookup", "mail.send"):
-            intend(http, who, type="invoke_tool", tool_id=tool_id, arguments=LARGE, remote=True, idempotency_key=tool_id)
+            intend(
+                http, who, type="invoke_tool", tool_id=tool_id, arguments=LARGE, remote=True, idempotency_key=tool_id
+            )
             report(http, next_of(jobs, "job.assigned"))
             assert next_of(told, "tool.result")["status"] == "succeeded"
         intend(http, who, type="invoke_tool", tool_id="pay.refund")
@@ -87,6 +89,14 @@ def finish_an_execution(http: httpx.Client) -> None:
         intend(http, who, type="wait", signal_type="go")
         intend(http, who, type="complete", output=LARGE)
         assert "event: execution.completed" in http.get(f"/v0/executions/{execution_id}/stream").text
+
+
+def replace_what_a_runner_offers(http: httpx.Client) -> None:
+    """While it is connected; then it is told to go."""
+    with following(http, "/v0/runners/stream", runner_id="painter", consumer_id="one", capabilities="draw.line"):
+        answer = http.post("/v0/runners/painter/capabilities", json={"tools": ["draw.arc"]})
+        assert answer.status_code == 200, answer.text
+        assert http.delete("/v0/runners/painter").status_code == 204
 
 
 def lose_a_runner_and_its_agent(http: httpx.Client) -> None:
@@ -103,13 +113,19 @@ def lose_a_runner_and_its_agent(http: httpx.Client) -> None:
 
 
 def leave_executions_to_their_due_times(http: httpx.Client) -> None:
-    """One that nobody takes and one of a hosted agent end by their age and are forgotten."""
+    """One that nobody takes and one of a hosted agent that is looked at while it works; both are forgotten."""
+    labels = {f"label {number}": LABEL for number in range(LABELS)}
     ids = [
-        http.post("/v0/executions", json={"agent_id": agent_id, "input": LARGE}).json()["id"]
-        for agent_id in ("nobody", "clerk")
+        http.post("/v0/executions", json={"agent_id": agent_id, "labels": labels}).json()["id"]
+        for agent_id in ("nobody", "sleeper")
     ]
-    wait_until(lambda: all(http.get(f"/v0/executions/{one}").status_code == 404 for one in ids), SECONDS)
-    time.sleep(LINGER_SECONDS)
+    wait_until(lambda: not any(log(http, one) for one in ids), SECONDS)
+
+
+def log(http: httpx.Client, execution_id: str) -> list[Any]:
+    """An execution's events; to ask for them settles nothing that is due, as to ask for the execution would."""
+    events: list[Any] = http.get(f"/v0/executions/{execution_id}/events").json()["events"]
+    return events
 
 
 @contextlib.contextmanager

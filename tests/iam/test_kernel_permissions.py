@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.iam.alone import look_late
 from tests.iam.kernel_driving import POLICY, drive
 from tests.support.aws_calls import recorded
 from tests.support.roles import EXCEPTIONS, KERNEL, grants_of, refused, statements_of, template_with, unused
@@ -15,7 +16,8 @@ OURS = {"KernelFunction", "KernelStreamsFunction", "KernelDueFunction"}
 OWN = Path(__file__).parent / "hosted"
 SECRET = "correct-horse-battery-staple"
 TIMES = {
-    "REBUNO_EXECUTION_TIMEOUT": "4s",
+    "REBUNO_EXECUTION_TIMEOUT": "15s",
+    "REBUNO_AGENT_TIMEOUT": "3s",
     "REBUNO_RETENTION_PERIOD": "2s",
     "PIECEWORK_KERNEL_LEASE": "2s",
     "PIECEWORK_KERNEL_HEARTBEAT": "1s",
@@ -45,6 +47,7 @@ def calls(gateway, embedded_aws):
         drive(running.url, SECRET)
     finally:
         running.close()
+    look_late(embedded_aws)
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 
 

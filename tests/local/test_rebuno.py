@@ -94,6 +94,7 @@ def test_an_unmodified_sdk_passes_every_case_with_agent_runner_and_client_at_dif
     assert out.splitlines()[-1] == "10 passed, 0 failed"
 
 
+@pytest.mark.slow
 def test_an_agent_keeps_its_work_when_its_stream_is_ended_on_purpose(gateways, settings):
     rotating = gateways(api="KernelApi", fresh=True, PIECEWORK_KERNEL_ROTATION="3s", **settings)
 
@@ -101,6 +102,7 @@ def test_an_agent_keeps_its_work_when_its_stream_is_ended_on_purpose(gateways, s
         verdict(process)
 
 
+@pytest.mark.slow
 def test_an_agent_keeps_its_work_when_the_copy_it_is_connected_to_is_killed(gateways, settings, copies):
     doomed, survivor = gateways(api="KernelApi", fresh=True, **settings), copies[1]
 
@@ -115,6 +117,7 @@ def test_an_agent_keeps_its_work_when_the_copy_it_is_connected_to_is_killed(gate
         verdict(process)
 
 
+@pytest.mark.slow
 def test_an_execution_goes_to_another_process_when_its_agent_is_killed(copies):
     here, there = copies
     agent = f"twice-{uuid.uuid4().hex[:8]}"

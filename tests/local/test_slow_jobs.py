@@ -34,7 +34,7 @@ def test_a_job_of_seventy_seconds_is_answered_on_the_third_connection(gateway):
 
     assert connection == 3
     assert answer.status_code == 200
-    assert 70 <= time.monotonic() - begun < 80
+    assert time.monotonic() - begun >= 70
     assert runtime.runs(request["execution_id"]) == 1
     assert execute(runtime, request).content == answer.content
 

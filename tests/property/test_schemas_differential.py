@@ -154,13 +154,13 @@ def test_both_validators_agree(draw):
 @given(DRAWS)
 def test_what_is_filled_passes_both_validators_and_the_minimal_check(draw):
     schema = draw.document()
-    started = time.monotonic()
+    started = time.process_time()
     try:
         value = fill(schema, {ANY_TEXT: "prompt", "answer": "default::prompt", "confidence": 0.93})
     except CannotFill:
         return
     finally:
-        assert time.monotonic() - started < SLOWEST_FILL_SECONDS
+        assert time.process_time() - started < SLOWEST_FILL_SECONDS
 
     assert oracle(schema, value)
     assert minimal_ok(schema, value)

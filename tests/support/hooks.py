@@ -101,7 +101,7 @@ def hook_server() -> Iterator[HookServer]:
         thread.join()
 
 
-def a_post(*, seconds: float = 2.0, resolve=None, allow=None) -> SafePost:
+def a_post(*, seconds: float = 20.0, resolve=None, allow=None) -> SafePost:
     """The real way to post, let onto the loopback server."""
     fetcher = Fetcher(
         resolve=resolve or (lambda host, port: ["127.0.0.1"]),

@@ -269,6 +269,8 @@ class FakeAgents(Agents):
                 return False
             del self._store.consumers[place]
             self._store.boxes.pop(("agent", *place), None)
+            if not self.board(consumer.agent_id).consumers:
+                self._store.turns.pop(consumer.agent_id, None)
             return True
 
     def _replace(self, consumer: Consumer, until_ms: int, *, is_open: bool) -> bool:

@@ -62,7 +62,7 @@ class Line:
             return
         step = self.stream.step()
         for frame in step.frames:
-            self._read(frame)
+            self.read(frame)
         if step.ends:
             self.has_ended = True
             self.stage.lines.remove(self)
@@ -85,7 +85,8 @@ class Line:
         [data] = self.of(kind)
         return data
 
-    def _read(self, frame: bytes) -> None:
+    def read(self, frame: bytes) -> None:
+        """One frame arrives."""
         if frame == HEARTBEAT:
             self.beats.append(self.stage.clock())
             return

@@ -119,7 +119,7 @@ def _statements(role: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _is_known(condition: Mapping[str, Any]) -> bool:
-    """Whether a condition narrows the items of a table, or the way to a key; tests of the template hold what it says."""
+    """Whether a condition narrows the items of a table, or the way to a key; the template's tests hold what it says."""
     return {name for test in condition.values() for name in test} in ({"dynamodb:LeadingKeys"}, {"kms:ViaService"})
 
 

@@ -226,6 +226,12 @@ def test_nobody_at_the_address_is_told_with_the_address(monkeypatch, capsys):
     assert "http://127.0.0.1:9 does not answer" in capsys.readouterr().err
 
 
+def test_a_workers_address_is_not_taken_for_a_kernels(door, capsys):
+    assert main(["--url", "http://127.0.0.1:8788", "exec", "ls"]) == 1
+    assert "say `--kernel URL`" in capsys.readouterr().err
+    assert door.asked == []
+
+
 def test_an_address_that_is_none_is_refused(capsys):
     assert main(["exec", "--kernel", "localhost:8789", "ls"]) == 1
     assert "no URL of a kernel door" in capsys.readouterr().err

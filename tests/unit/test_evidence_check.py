@@ -166,7 +166,7 @@ def test_what_is_not_there_together_in_time_has_timed_out():
     released, started = threading.Event(), time.monotonic()
 
     def get(url):
-        released.wait(10)
+        released.wait(60)
         return Fetched(200, {}, DATA)
 
     check = EvidenceCheck(FetchEvidence.ALL, Artifacts(), get, together_seconds=0.2)
@@ -176,7 +176,7 @@ def test_what_is_not_there_together_in_time_has_timed_out():
         released.set()
 
     assert findings.codes == (201,)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 30
 
 
 def test_references_are_fetched_side_by_side_within_bounds():

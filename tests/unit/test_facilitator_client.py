@@ -185,7 +185,7 @@ class TestVerify:
         with pytest.raises(WorkerError):
             verdict_of(script, verify_seconds=0.3)
 
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20  # the server is silent for 30
 
 
 class TestSettle:

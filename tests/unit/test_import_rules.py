@@ -25,6 +25,7 @@ COMPOSITION_ROOTS = {
     "piecework.hire_wiring",
     "piecework.hire_edges_wiring",
     "piecework.kernel_wiring",
+    "piecework.kernel_http_wiring",
     "piecework.kernel_hosted_wiring",
     "piecework.kernel_streams_wiring",
 }

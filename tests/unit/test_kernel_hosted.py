@@ -9,6 +9,7 @@ from piecework.errors import PolicyDenied, Refused, Retryable, ToolFailed, Unava
 from piecework.executors import Outcome
 from piecework.kernel.hosted import HOSTED
 from piecework.kernel.hosted_runs import FAILED, LEASE_MS, LOST, MOST_TRIES, STEP_BYTES
+from piecework.kernel.hosted_wakes import Hosting
 from piecework.kernel.policy.verdicts import Decision, Verdict
 from piecework.kernel.state import Status
 from piecework.kernel.timers import due_at
@@ -431,6 +432,20 @@ def test_a_registered_executor_goes_before_a_connected_agent_of_its_name():
     assert house.state(other).session.consumer_id == "stranger"
 
 
+def test_who_cannot_wake_an_executor_leaves_its_executions_to_those_who_can():
+    house = a_house()
+    unable = Hosting(house.assigner, house.executors, house.store.agents, house.kernel, can_wake=False)
+    house.kernel.connect(unable, house.dispatcher)
+    house.join("stranger", "desk")
+
+    execution_id = house.begin("desk")
+
+    assert house.state(execution_id).status is Status.PENDING
+    able = Hosting(house.assigner, house.executors, house.store.agents, house.kernel)
+    assert able.offer("desk") == 1
+    assert house.settle() == ["suspended"]
+
+
 def test_pushes_to_hosted_agents_are_not_stored():
     house = a_house()
     execution_id = house.begin()
@@ -487,6 +502,9 @@ def test_a_profile_is_chosen_by_label_if_the_executor_has_it():
     assert house.kernel.get(unheard_of).output == ["default", 100]
 
 
+PORTS = ("executions", "kernel", "leases", "steps")
+
+
 class Power(BaseException):
     """The process is gone."""
 
@@ -502,17 +520,23 @@ class Faulty:
         return lambda *given, **named: self._tap(found, *given, **named) if callable(found) else found
 
 
+def die():
+    raise Power
+
+
 class Tap:
-    def __init__(self, at=-1, after=False):
-        self.calls, self.at, self.after = 0, at, after
+    """Lets something happen before or after one of the calls that go through it: by default the end of the process."""
+
+    def __init__(self, at=-1, after=False, happening=die):
+        self.calls, self.at, self.after, self.happening = 0, at, after, happening
 
     def __call__(self, function, *given, **named):
         number, self.calls = self.calls, self.calls + 1
         if number == self.at and not self.after:
-            raise Power
+            self.happening()
         result = function(*given, **named)
-        if number == self.at:
-            raise Power
+        if number == self.at and self.after:
+            self.happening()
         return result
 
 
@@ -520,7 +544,7 @@ def a_whole_flow(tap):
     """From creation to the end, over ports that may die once; the net catches what a crash leaves."""
     model = Model()
     house = a_house(a_desk(model, None, (TOOL, GATED)))
-    faulty = {name: Faulty(getattr(house, name), tap) for name in ("executions", "kernel", "leases", "steps")}
+    faulty = {name: Faulty(getattr(house, name), tap) for name in PORTS}
     execution_id = house.begin()
     for _ in range(40):
         execution = house.state(execution_id)
@@ -559,6 +583,42 @@ def test_a_crash_at_any_call_costs_no_step_and_ends_as_expected():
 def _died_before_recording(at, after):
     """A model's answer that was not recorded yet is lost with its process: view, claim, view, find, then record."""
     return (at, after) == (4, False)
+
+
+def a_run_that_is_met(at, after):
+    """At one moment of a run the tool's result comes, if it can, and the wake-up is delivered twice."""
+    model = Model()
+    house = a_house(a_desk(model, None, (TOOL, TOOL)))
+    execution_id = house.begin()
+    house.wakes.clear()
+
+    def meet():
+        if house.state(execution_id).steps:
+            house.finish(execution_id, data="met")
+        for waking in [house.wakes.pop() for _ in list(house.wakes)] + [execution_id]:
+            house.look(waking)
+
+    tap = Tap(at, after, meet)
+    house.look(execution_id, **{name: Faulty(getattr(house, name), tap) for name in PORTS})
+    for _ in range(2):
+        if house.state(execution_id).steps:
+            house.finish(execution_id, data="later")
+        house.settle()
+    return house, execution_id, model, tap
+
+
+def test_a_result_at_any_moment_of_a_run_is_neither_lost_nor_used_twice():
+    *_, counting = a_run_that_is_met(-1, False)
+    assert counting.calls >= 8
+
+    for at in range(counting.calls):
+        for after in (False, True):
+            house, execution_id, model, _ = a_run_that_is_met(at, after)
+
+            types = house.types(execution_id)
+            assert types[-1] == "execution.completed", (at, after, types)
+            assert types.count("step.created") == 2, (at, after, types)
+            assert model.calls == 1, (at, after)
 
 
 def test_the_refund_desk_asks_a_person_and_says_what_came_of_it():

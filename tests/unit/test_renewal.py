@@ -73,11 +73,11 @@ def test_a_renewal_under_way_has_ended_when_the_work_is_answered():
 
     def renew() -> None:
         entered.set()
-        let_go.wait(5)
+        let_go.wait(60)
         ended.set()
 
     with Renewal(renew, every_seconds=SOON):
-        assert entered.wait(5)
+        assert entered.wait(60)
         threading.Timer(0.02, let_go.set).start()
 
     assert ended.is_set()

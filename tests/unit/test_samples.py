@@ -157,12 +157,12 @@ def test_a_filled_value_passes_both_checks(name):
 
 @pytest.mark.parametrize("name", UNFILLABLE)
 def test_what_cannot_be_filled_is_said_in_bounded_time(name):
-    started = time.monotonic()
+    started = time.process_time()
 
     with pytest.raises(CannotFill) as refused:
         fill(UNFILLABLE[name], HINTS)
 
-    assert time.monotonic() - started < TIME_LIMIT_SECONDS
+    assert time.process_time() - started < TIME_LIMIT_SECONDS
     assert len(str(refused.value)) < 300
 
 

@@ -11,12 +11,14 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from piecework.errors import PieceworkError
-from piecework.kernel.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE
+from piecework.kernel.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, SWEEP
 from piecework.kernel_hosted_wiring import HOSTED_QUEUE_URL
 from piecework.settings import Reader
+
+HALF_A_MINUTE_MS: Final = 30_000
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
@@ -96,6 +98,7 @@ class KernelDueWiring:
 
     times: DueTimes
     fire: Mapping[str, Callable[[Due], None]]
+    sweep_again: Callable[[], None]  # half a minute later
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
 
@@ -152,10 +155,15 @@ def kernel_parts(heard: Callable[[Change], None] | None = None) -> KernelParts:
 def due_wiring() -> KernelDueWiring:
     """Raises SettingsError when a setting is missing or has no meaning."""
     from piecework.aws.telemetry import LambdaTelemetry
+    from piecework.due import Due
 
     parts = kernel_parts()
     fire = dict.fromkeys((EXECUTION_DUE, AGENT_DUE, RUNNER_DUE), parts.liveness.fire)
-    return KernelDueWiring(parts.due_times, fire, parts.clock, LambdaTelemetry())
+
+    def sweep_again() -> None:
+        parts.liveness.nudge(Due(parts.clock() + HALF_A_MINUTE_MS, SWEEP, ""), HALF_A_MINUTE_MS)
+
+    return KernelDueWiring(parts.due_times, fire, sweep_again, parts.clock, LambdaTelemetry())
 
 
 def kernel_stores(clients: Clients, tables: Tables, rules: Rules, clock: Callable[[], int]) -> Stores:

@@ -80,6 +80,8 @@ class KernelAgents(Agents):
         if not self._rows.delete(key, SAME, {":generation": n(consumer.generation)}):
             return False
         empty(self._rows, "agent", consumer.agent_id, consumer.consumer_id)
+        if not self.board(consumer.agent_id).consumers:
+            self._rows.delete((keys.agent(consumer.agent_id), keys.TURN))
         return True
 
     def _set(self, consumer: Consumer, until_ms: int, *, is_open: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
@@ -16,6 +17,7 @@ from piecework.kernel.events import Event
 from piecework.kernel.ports import Approval, Row
 from piecework.kernel.state import Blocked, Connection, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
 
+PACKED_FROM: Final = 2_000  # characters: some five active steps; a command pays twice for each 1 KB of its checkpoint
 LABELS_BYTES: Final = 4_000  # of labels in the checkpoint; they are copied into every index and read by every command
 
 
@@ -39,7 +41,7 @@ def execution_item(execution: Execution, write: str) -> Item:
         **at(keys.meta(execution.id)),
         "version": n(execution.version),
         "write": s(write),
-        "record": s(text_of(record)),
+        "record": _packed(text_of(record)),
         "status": s(execution.status),
         "agent_id": s(execution.agent_id),
         "updated_at": n(execution.updated_at_ms),
@@ -51,6 +53,14 @@ def execution_item(execution: Execution, write: str) -> Item:
     return item if is_long(labels) else item | {"labels": s(labels)}
 
 
+def _packed(record: str) -> Item:
+    return {"B": zlib.compress(record.encode(), level=1)} if len(record) > PACKED_FROM else s(record)
+
+
+def _unpacked(attribute: Mapping[str, Any]) -> str:
+    return attribute["S"] if "S" in attribute else zlib.decompress(attribute["B"]).decode()
+
+
 def is_long(labels: str) -> bool:
     """Whether labels have a row of their own."""
     return len(labels) > LABELS_BYTES
@@ -58,7 +68,7 @@ def is_long(labels: str) -> bool:
 
 def execution_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Execution:
     """A stored checkpoint."""
-    record, row = json.loads(item["record"]["S"]), row_from(item, labels)
+    record, row = json.loads(_unpacked(item["record"])), row_from(item, labels)
     session, blocked, resumed_by = record["session"], record["blocked"], record["resumed_by"]
     steps = [_step_from(step) for step in record["steps"]]
     return Execution(

@@ -26,6 +26,7 @@ from piecework.kernel.state import Connection
 FOLDER: Final = "tools"  # of long lists in the bucket; no execution's id is a plain word like this
 BEFORE: Final = "published_at <= :until"
 PAGE: Final = 100
+SEEN_MS: Final = 400 * 86_400_000  # that a runner was seen is remembered so long; ids that are never used again go
 
 
 class KernelRunners(Runners):
@@ -83,6 +84,7 @@ class KernelRunners(Runners):
         item = at((keys.DIRECTORY, keys.word(runner_id))) | {
             **self._values.packed(FOLDER, [asdict(tool) for tool in tools]),
             "published_at": n(self._clock()),
+            "expires_at": n((self._clock() + SEEN_MS) // 1000),
         }
         self._forget_published(runner_id)
         self._rows.put(item)
@@ -118,7 +120,12 @@ class KernelRunners(Runners):
         return None if item is None else list(json.loads(item["tools"]["S"]))
 
     def _see(self, runner_id: str, tools: Sequence[str], *, overwrite: bool = True) -> None:
-        item = at(keys.seen(runner_id)) | {"runner": s(runner_id), "tools": s(text_of(list(tools)))}
+        expires = n((self._clock() + SEEN_MS) // 1000)
+        item = at(keys.seen(runner_id)) | {
+            "runner": s(runner_id),
+            "tools": s(text_of(list(tools))),
+            "expires_at": expires,
+        }
         self._rows.put(item, "" if overwrite else "attribute_not_exists(pk)")
 
     def _caught_up(self, linked: Linked, tools: Sequence[str], known: list[str] | None) -> Linked:

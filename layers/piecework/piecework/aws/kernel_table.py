@@ -88,7 +88,7 @@ class KernelTable(Executions):
                 with suppress(Unavailable):  # the change stands, counted or not
                     self._counters.add(counts_of(change))
                 return
-            gone = _judge(plan, reasons, len(frees), is_new=change.before is None)
+            gone = _judge(plan, reasons, frees, is_new=change.before is None)
             frees = [free for free in frees if free not in gone]
             self._rows.pause(attempt)
         raise Unavailable("the kernel table is busy; try again")
@@ -192,7 +192,7 @@ class KernelTable(Executions):
         return {step_id: record for step_id, record in made.items() if record}
 
 
-def _judge(plan: Plan, reasons: Sequence[Mapping[str, Any]], frees: int, *, is_new: bool) -> list[Write]:
+def _judge(plan: Plan, reasons: Sequence[Mapping[str, Any]], frees: Sequence[Write], *, is_new: bool) -> list[Write]:
     """What a refused transaction means; returns the writes to leave out when that is all that is wrong.
 
     Raises:
@@ -206,7 +206,7 @@ def _judge(plan: Plan, reasons: Sequence[Mapping[str, Any]], frees: int, *, is_n
         raise Moved
     if any(failed[keyed:claimed]):
         raise ConnectionTaken
-    gone = [free for free, is_gone in zip(plan.frees, failed[claimed : claimed + frees], strict=False) if is_gone]
+    gone = [free for free, is_gone in zip(frees, failed[claimed:], strict=False) if is_gone]
     if not gone and not is_new:
         raise Moved  # another transaction was met, which has changed something by now, or there were too many writes
     return gone

@@ -6,6 +6,7 @@ from typing import Final
 EXECUTION_DUE: Final = "kernel"  # its id is the execution's
 AGENT_DUE: Final = "kernel-agent"  # an agent's consumer may have been lost
 RUNNER_DUE: Final = "kernel-runner"  # a runner's connection may have been lost
+SWEEP: Final = "kernel-sweep"  # no record's: a message that asks for one more sweep
 
 
 def pair_id(owner: str, consumer_id: str) -> str:

@@ -15,7 +15,7 @@ from piecework.kernel.feeds import Pumping, Stores, Work, give_back
 from piecework.kernel.ports import Consumer, Linked
 from piecework.kernel.state import Connection
 
-LINGER_MS: Final = 3_000  # a command gives up after 2 s, so nothing is decided later from a lease that has ended
+LINGER_MS: Final = 6_000  # a command gives up after 4 s of pauses, so nothing is decided later from an ended lease
 
 
 class Losing(Work, Protocol):

@@ -12,6 +12,7 @@ from piecework.kernel.push_streams import Step
 from piecework.kernel.rules import Rules
 
 PAGE: Final = 100  # events of one look; big ones come in smaller pages
+LIFE_MS: Final = 885_000  # where streams rotate, the platform cuts at 900 s; a clean end is better than a cut
 
 
 class Monitor:
@@ -27,6 +28,7 @@ class Monitor:
         self._id, self._after, self._executions = execution_id, after, executions
         self._rules, self._clock = rules, clock
         self._next_beat = clock() + rules.heartbeat_ms
+        self._cut_at = clock() + LIFE_MS if rules.rotation_ms else None
         self._ends_at = execution.sequence if execution.status.is_terminal else None
 
     def step(self) -> Step:
@@ -41,7 +43,8 @@ class Monitor:
             self._after = events[-1].sequence
         frames += [frame(event.type, event_body(event), event.sequence) for event in events]
         has_ended = self._ends_at is not None and self._after >= self._ends_at
-        return Step(tuple(frames), has_ended or is_gone or any(event.type in TERMINAL for event in events))
+        is_over = has_ended or is_gone or (self._cut_at is not None and self._clock() >= self._cut_at)
+        return Step(tuple(frames), is_over or any(event.type in TERMINAL for event in events))
 
     def sent(self) -> None:
         """Nothing has to be remembered."""

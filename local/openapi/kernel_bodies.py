@@ -1,0 +1,133 @@
+"""Schemas of the kernel door's bodies: requests from the door's own models, answers beside them."""
+
+from typing import Any, Final
+
+from kernel import agents, executions, runners
+from kernel.reading import ID_BYTES, Lenient
+from local.openapi.parts import COUNT, REF, STRING, Schema, an_object, ref
+from piecework.kernel.events import TYPES
+from piecework.kernel.state import Status
+
+ERROR_BYTES: Final = 4_096
+UUID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}
+TIME: Final[Schema] = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,}Z$"}
+STATUS: Final[Schema] = {"enum": [status.value for status in Status]}
+LABELS: Final[Schema] = {"type": "object", "additionalProperties": STRING}
+CODES: Final = {
+    400: "VALIDATION_ERROR",
+    401: "UNAUTHORIZED",
+    403: "FORBIDDEN",
+    404: "NOT_FOUND",
+    409: "CONFLICT",
+    429: "RATE_LIMITED",
+    500: "INTERNAL_ERROR",
+    503: "SERVICE_UNAVAILABLE",
+}
+
+# model → members that must be there
+REQUESTS: Final[dict[type[Lenient], tuple[str, ...]]] = {
+    executions.CreateBody: ("agent_id",),
+    executions.SignalBody: ("signal_type",),
+    agents.IntentBody: ("execution_id", "session_id", "intent"),
+    agents.IntentPart: ("type",),
+    agents.StepResultBody: ("execution_id", "session_id", "step_id", "success"),
+    runners.JobResultBody: ("job_id", "execution_id", "step_id", "success"),
+    runners.StartedBody: ("execution_id", "runner_id"),
+    runners.CapabilitiesBody: ("tools",),
+    runners.Tool: ("id",),
+    runners.ToolsBody: ("tools",),
+}
+# What the models leave to the code behind them; lengths are of UTF-8 bytes.
+REFINED: Final[dict[str, Schema]] = {
+    "CreateBody.agent_id": {"maxLength": ID_BYTES},
+    "IntentPart.type": {"enum": ["invoke_tool", "wait", "complete", "fail"]},
+    "IntentPart.tool_id": {"maxLength": ID_BYTES, "description": "for invoke_tool, which needs it"},
+    "IntentPart.signal_type": {"maxLength": ID_BYTES, "description": "for wait, which needs it"},
+    "IntentPart.error": {"maxLength": ERROR_BYTES, "description": "for fail, which needs it"},
+    "IntentPart.idempotency_key": {"description": "the same key is answered the same, and nothing is done again"},
+    "StartedBody.runner_id": {"maxLength": ID_BYTES},
+    "Tool.id": {"maxLength": ID_BYTES},
+}
+ROW: Final[Schema] = {
+    "id": UUID,
+    "status": STATUS,
+    "agent_id": STRING,
+    "labels": LABELS,
+    "created_at": TIME,
+    "updated_at": TIME,
+}
+ANSWERS: Final[dict[str, Schema]] = {
+    "Execution": an_object({**ROW, "input": {}, "output": {}}),
+    "Executions": an_object({"executions": {"type": "array", "items": an_object(ROW)}, "next_cursor": STRING}),
+    "Event": an_object(
+        {
+            "id": UUID,
+            "execution_id": UUID,
+            "step_id": STRING,
+            "type": {"enum": list(TYPES)},
+            "schema_version": {"const": 1},
+            "timestamp": TIME,
+            "payload": {"type": "object"},
+            "causation_id": UUID,
+            "correlation_id": UUID,
+            "idempotency_key": STRING,
+            "sequence": {"type": "integer", "minimum": 1},
+        }
+    ),
+    "Events": an_object({"events": {"type": "array", "items": ref("Event")}, "latest_sequence": COUNT}),
+    "IntentResult": an_object(
+        {
+            "accepted": {"type": "boolean"},
+            "step_id": UUID,
+            "pending_approval": {"const": True},
+            "error": STRING,
+            "rule_id": STRING,
+        },
+        optional=("step_id", "pending_approval", "error", "rule_id"),
+    ),
+    "Approvals": an_object(
+        {
+            "approvals": {
+                "type": "array",
+                "items": an_object(
+                    {"execution_id": UUID, "agent_id": STRING, "step_id": UUID, "tool_id": STRING, "since": TIME}
+                ),
+            }
+        }
+    ),
+    "Tools": {
+        "type": "array",
+        "items": an_object(
+            {"id": STRING, "description": STRING, "input_schema": {}, "runner_id": STRING, "registered_at": TIME}
+        ),
+    },
+    "Done": an_object({"status": {"const": "ok"}}),
+    "Ready": an_object({"status": {"const": "ready"}}),
+    "Error": an_object({"error": STRING, "code": {"enum": list(CODES.values())}, "details": {"type": "null"}}),
+}
+
+
+def schemas() -> dict[str, Any]:
+    """Every named schema."""
+    return {**{model.__name__: _request(model) for model in REQUESTS}, **ANSWERS}
+
+
+def _request(model: type[Lenient]) -> Schema:
+    """A model's schema with what must be there; null stands for a member that is absent."""
+    schema: Schema = model.model_json_schema(ref_template=REF)
+    schema.pop("$defs", None)
+    required = list(REQUESTS[model])
+    schema["required"] = required
+    for name, given in schema["properties"].items():
+        schema["properties"][name] = _member(f"{model.__name__}.{name}", given, name in required)
+    return schema
+
+
+def _member(where: str, given: Schema, is_required: bool) -> Schema:
+    given = {key: value for key, value in given.items() if key not in ("default", "title")}
+    kinds = [kind for kind in given.pop("anyOf", [given]) if kind != {"type": "null"}]
+    made = {**kinds[0], **REFINED.get(where, {})}
+    if is_required:
+        return {**made, "minLength": 1} if made.get("type") == "string" and "enum" not in made else made
+    is_anything = "type" not in made and "$ref" not in made
+    return made if is_anything else {"anyOf": [made, {"type": "null"}]}

@@ -1,0 +1,56 @@
+"""What a stream does that looks at connections so late that they are over: as a program, with its variables.
+
+`prepare` leaves an agent's consumer with a blocked execution and a runner's connection with what its runner published;
+`look` is the stream's part.
+"""
+
+import os
+import sys
+
+from piecework.aws.clients import Clients
+from piecework.due import Due
+from piecework.kernel.commands import Intent
+from piecework.kernel.commits import now_ms
+from piecework.kernel.dues import AGENT_DUE, RUNNER_DUE, pair_id
+from piecework.kernel.ports import ToolEntry
+from piecework.kernel.rules import Rules
+from piecework.kernel.service import Kernel
+from piecework.kernel.state import Connection
+from piecework.kernel_streams_wiring import streams_wiring
+from piecework.kernel_wiring import Tables, kernel_parts, kernel_stores
+
+NAME, CONSUMER = "late", "one"
+LONG_AGO_MS, LAPSED_MS = 60_000, 30_000
+LARGE = "x" * 400_000  # over what an item keeps
+
+
+def prepare() -> None:
+    """Nobody but us looks at them: their due times are taken away."""
+    clients, tables, lapsed = Clients(os.environ["AWS_ENDPOINT_URL"]), Tables.from_env(os.environ), now_ms() - LAPSED_MS
+    stores = kernel_stores(clients, tables, Rules(), lambda: now_ms() - LONG_AGO_MS)
+    stores.runners.publish(NAME, [ToolEntry("draw.line", LARGE, None, NAME, 0)])
+    stores.runners.connect(Connection(NAME, CONSUMER), [], lapsed)
+    stores.agents.connect(NAME, CONSUMER, lapsed)
+    for kind in (AGENT_DUE, RUNNER_DUE):
+        stores.due_times.remove(Due(lapsed, kind, pair_id(NAME, CONSUMER)))
+    block(kernel_parts().kernel)
+
+
+def block(kernel: Kernel) -> None:
+    """An execution of the consumer's that waits for a signal."""
+    execution_id = kernel.create(NAME, None, {}).execution.id
+    kernel.assign(execution_id, CONSUMER, NAME)
+    session = kernel.get(execution_id).execution.session
+    assert session is not None
+    kernel.intent(execution_id, session.id, Intent("wait", signal_type="go"))
+
+
+def look() -> None:
+    """As after lost streams."""
+    streams = streams_wiring(lambda change: None).streams
+    streams.look_at_agent(NAME, CONSUMER)
+    streams.look_at_runner(NAME, CONSUMER)
+
+
+if __name__ == "__main__":
+    {"prepare": prepare, "look": look}[sys.argv[1]]()
