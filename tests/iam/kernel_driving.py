@@ -115,17 +115,16 @@ def lose_a_runner_and_its_agent(http: httpx.Client) -> None:
 def leave_executions_to_their_due_times(http: httpx.Client) -> None:
     """One that nobody takes and one of a hosted agent that is looked at while it works; both are forgotten."""
     labels = {f"label {number}": LABEL for number in range(LABELS)}
-    ids = [
-        http.post("/v0/executions", json={"agent_id": agent_id, "labels": labels}).json()["id"]
-        for agent_id in ("nobody", "sleeper")
-    ]
-    wait_until(lambda: not any(log(http, one) for one in ids), SECONDS)
+    agents = ("nobody", "sleeper")
+    for agent_id in agents:
+        assert http.post("/v0/executions", json={"agent_id": agent_id, "labels": labels}).status_code == 201
+    wait_until(lambda: not any(listed(http, agent_id) for agent_id in agents), SECONDS)
 
 
-def log(http: httpx.Client, execution_id: str) -> list[Any]:
-    """An execution's events; to ask for them settles nothing that is due, as to ask for the execution would."""
-    events: list[Any] = http.get(f"/v0/executions/{execution_id}/events").json()["events"]
-    return events
+def listed(http: httpx.Client, agent_id: str) -> list[Any]:
+    """An agent's executions; a list settles nothing that is due, as to ask for one execution would."""
+    rows: list[Any] = http.get("/v0/executions", params={"agent_id": agent_id}).json()["executions"]
+    return rows
 
 
 @contextlib.contextmanager

@@ -4,18 +4,18 @@ import json
 import logging
 
 import pytest
-from mangum import Mangum
 
 from kernel.runners import MOST_TOOLS
 from local.openapi import kernel
 from tests.support.kernel_desk import Desk
+from tests.support.mangum_calls import through_mangum
 from tests.unit.test_kernel_events import an_event
 
 
 def test_a_bug_is_logged_and_answered_without_its_text(monkeypatch):
     bugs: list[str] = []
     desk = Desk(bug=bugs.append)
-    monkeypatch.setattr(desk.stage.store.runners, "directory", lambda _prefix: 1 / 0)
+    monkeypatch.setattr(type(desk.stage.store.runners), "directory", lambda _self, _prefix: 1 / 0)
 
     answer = desk.get("/v0/tools")
 
@@ -27,9 +27,9 @@ def test_a_bug_is_logged_and_answered_without_its_text(monkeypatch):
 
 def test_a_bug_is_answered_the_same_through_mangum(monkeypatch, caplog):
     desk = Desk()
-    monkeypatch.setattr(desk.stage.store.runners, "directory", lambda _prefix: 1 / 0)
+    monkeypatch.setattr(type(desk.stage.store.runners), "directory", lambda _self, _prefix: 1 / 0)
     with caplog.at_level(logging.CRITICAL):
-        answer = Mangum(desk.app.__call__, lifespan="off")(an_event(path="/v0/tools"), None)
+        answer = through_mangum(desk.app.__call__, an_event(path="/v0/tools"))
 
     assert answer["statusCode"] == 500
     assert json.loads(answer["body"])["code"] == "INTERNAL_ERROR"

@@ -5,10 +5,10 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from mangum import Mangum
 
 from kernel.events import refused, repaired
 from piecework.errors import BadRequest
+from tests.support.mangum_calls import through_mangum
 
 
 def an_event(**members):
@@ -39,7 +39,7 @@ def seen(event):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    answer = Mangum(app, lifespan="off")(repaired(event), None)
+    answer = through_mangum(app, repaired(event))
     assert answer["statusCode"] == 200
     return found
 

@@ -144,9 +144,9 @@ class KernelTable(Executions):
             return
         due = self._planner.due(execution_from(item, self._labels(item)))
         for batch in _batches(self._rows.query(meta[0], page=PAGE_ROWS, ProjectionExpression="pk, sk, far")):
-            for row in batch:
-                self._values.drop(row)
             self._rows.delete_all([key for key in map(_key, batch) if key != meta])
+            for row in batch:  # after the rows that name them: a reader in between finds nothing, not half of it
+                self._values.drop(row)
         self._rows.transact(
             [
                 {"Delete": {"TableName": self._rows.table, "Key": at(meta)}},
