@@ -32,8 +32,11 @@ class Line(Response):
     media_type = "application/json"
 
     def render(self, content: object) -> bytes:
-        """The body's bytes; what a payload holds was checked when it came in."""
-        return json.dumps(content, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
+        """The body's bytes, as long as they came in; escaped only where a text is none that UTF-8 can hold."""
+        try:
+            return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        except UnicodeEncodeError:
+            return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
 def refusal(error: PieceworkError) -> Response:

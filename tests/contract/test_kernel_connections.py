@@ -116,6 +116,14 @@ class TestAgents:
         assert second.generation != first.generation
         assert not agents.refresh(first, LATER)
 
+    def test_a_consumer_that_has_shown_itself_since_is_not_forgotten(self, agents):
+        agent_id = an_agent()
+        made, _ = agents.connect(agent_id, "one", LATER)
+        assert agents.refresh(made, LATER + 5)
+
+        assert not agents.forget(made)
+        assert agents.forget(agents.find(agent_id, "one"))
+
     def test_connecting_writes_a_due_time_that_names_the_consumer(self, store, agents):
         agent_id = an_agent()
         agents.connect(agent_id, ODD, LATER)

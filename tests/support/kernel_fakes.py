@@ -267,6 +267,8 @@ class FakeAgents(Agents):
             found = self._store.consumers.get(place)
             if found is None or found.generation != consumer.generation:
                 return False
+            if found.lease_until_ms > consumer.lease_until_ms:
+                return False
             del self._store.consumers[place]
             self._store.boxes.pop(("agent", *place), None)
             if not self.board(consumer.agent_id).consumers:

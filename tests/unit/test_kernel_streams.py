@@ -60,6 +60,7 @@ class Feed:
     undone: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     untrue: set[str] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
 
     def refresh(self, lease_until_ms: int) -> bool:
         self.leases.append(lease_until_ms)
@@ -80,6 +81,9 @@ class Feed:
 
     def frame_of(self, message: Message) -> bytes | None:
         return None if message.key in self.untrue else message.key.encode()
+
+    def is_settled(self, message: Message) -> bool:
+        return message.key in self.settled
 
     def undo(self, message: Message) -> None:
         self.undone.append(message.key)
@@ -191,6 +195,34 @@ def test_where_writes_always_succeed_a_replaced_streams_last_assignment_is_undon
     assert feed.undone == [key]
 
 
+def test_where_writes_always_succeed_an_assignment_stays_until_its_agent_has_acted(clock):
+    box, feed = Box(), Feed()
+    key = box.put("execution.assigned")
+    stream = PushStream(feed, box, ROTATING, clock)
+    written(stream)
+
+    clock.move(30)
+    written(stream)
+    assert key in box.rows
+    feed.settled = {key}
+    clock.move(5)
+    written(stream)
+    assert box.rows == {}
+
+
+def test_a_replaced_stream_that_rotates_takes_no_assignment_along(clock):
+    box, feed = Box(), Feed()
+    key = box.put("execution.assigned")
+    stream = PushStream(feed, box, ROTATING, clock)
+    written(stream)
+    feed.newest = 2
+    clock.move(45)
+
+    assert stream.step().ends
+    assert key in box.rows
+    assert feed.ended == []
+
+
 def test_a_rotation_ends_the_stream_cleanly_and_undoes_nothing(clock):
     box, feed = Box(), Feed()
     stream = PushStream(feed, box, ROTATING, clock)
@@ -223,6 +255,21 @@ def test_near_its_rotation_a_stream_ends_rather_than_assign(clock):
     assert (step.frames[-1].decode(), step.ends) == (result, True)
     assert box.rows[assigned].taken_by == 0
     assert feed.ended
+
+
+def test_a_stream_that_has_just_assigned_does_not_end_before_its_time(clock):
+    box, feed = Box(), Feed()
+    stream = PushStream(feed, box, ROTATING, clock)
+    clock.move(45 - LAST_CALL_MS / 1000 - 0.25)
+    box.put("execution.assigned", "first")
+    written(stream)
+    clock.move(0.25)
+    second = box.put("execution.assigned", "second")
+
+    assert not stream.step().ends
+    assert box.rows[second].taken_by == 0
+    clock.move(LAST_CALL_MS / 1000)
+    assert stream.step().ends
 
 
 def test_a_replaced_stream_takes_nothing_and_leaves_the_connection_alone(clock):

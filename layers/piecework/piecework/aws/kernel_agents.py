@@ -20,6 +20,7 @@ from piecework.kernel.ports import Agents, Board, Consumer
 BOARD_PAGE: Final = 200  # consumers and waiting executions read at once
 MOST_WAITING: Final = 100
 SAME: Final = "generation = :generation"
+SAME_AND_LAPSED: Final = "generation = :generation AND lease_until <= :until"
 SAME_AND_OPEN: Final = "generation = :generation AND is_open = :true"
 ABSENT: Final = "attribute_not_exists(pk)"
 
@@ -77,7 +78,8 @@ class KernelAgents(Agents):
 
     def forget(self, consumer: Consumer) -> bool:
         key = keys.consumer(consumer.agent_id, consumer.consumer_id)
-        if not self._rows.delete(key, SAME, {":generation": n(consumer.generation)}):
+        values = {":generation": n(consumer.generation), ":until": n(consumer.lease_until_ms)}
+        if not self._rows.delete(key, SAME_AND_LAPSED, values):
             return False
         empty(self._rows, "agent", consumer.agent_id, consumer.consumer_id)
         if not self.board(consumer.agent_id).consumers:

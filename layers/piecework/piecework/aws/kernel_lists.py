@@ -16,6 +16,7 @@ from piecework.aws import kernel_keys as keys
 from piecework.aws.kernel_items import row_from
 from piecework.aws.kernel_rows import Item, Rows, s
 from piecework.aws.kernel_values import text_of
+from piecework.kernel.cursors import enough
 from piecework.kernel.ports import Approval, Filter, Row
 
 LabelsOf = Callable[[Mapping[str, Any]], Mapping[str, str]]
@@ -34,13 +35,13 @@ class KernelLists:
         self._rows, self._labels_of = rows, labels_of
 
     def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
-        """Newest first, strictly after that (created_at_ms, id)."""
+        """Newest first, strictly after that (created_at_ms, id); fewer than `limit` when their labels fill a page."""
         if len(which.agent_id.encode()) > AGENT_ID_BYTES:
             return []
         shards = [self._shard(index, name, value, which, after, limit) for index, name, value in _partitions(which)]
         merged = heapq.merge(*shards, key=lambda item: item["created_id"]["S"], reverse=True)
         made = (row_from(item, self._labels_of(item)) for item in merged)
-        return list(islice((row for row in made if which.labels.items() <= row.labels.items()), limit))
+        return list(islice(enough(row for row in made if which.labels.items() <= row.labels.items()), limit))
 
     def approvals(self, limit: int) -> list[Approval]:
         """Who has waited longest comes first."""

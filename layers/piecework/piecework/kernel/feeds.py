@@ -107,14 +107,19 @@ class AgentFeed:
             return frame(push.kind, known | {"reason": push.data.get("reason", "")})
         return _BODIES[push.kind](self._stores.executions, push, read) if _is_current(push, read.execution) else None
 
+    def is_settled(self, message: Message) -> bool:
+        """Whether the agent has acted under an assignment, or it is not the current one."""
+        push = message.push
+        if not isinstance(push, Push):
+            return True
+        execution = self._stores.executions.read(push.execution_id).execution
+        session = execution.session if execution and _is_current(push, execution) else None
+        return session is None or session.has_shown_life
+
     def undo(self, message: Message) -> None:
         """An assignment that may never have reached its agent is given out again, if the agent has not used it."""
         push = message.push
-        if not isinstance(push, Push):
-            return
-        execution = self._stores.executions.read(push.execution_id).execution
-        session = execution.session if execution and _is_current(push, execution) else None
-        if session is not None and not session.has_shown_life:
+        if isinstance(push, Push) and not self.is_settled(message):
             self._work.send_failed(push.execution_id, push.session_id)
 
     def drop(self, message: Message) -> None:
@@ -164,7 +169,18 @@ class RunnerFeed:
         read = self._stores.executions.read(push.execution_id, step_id=push.step_id)
         if read.step is None or held_step(read.execution, push.job_id, self._linked.connection) is None:
             return None
+        if not self._holds(push):
+            self.undo(message)
+            return None
         return frame(JOB, job_body(push, read.step))
+
+    def is_settled(self, message: Message) -> bool:
+        """Whether the runner has begun a job, or it is not in its hand any more."""
+        push = message.push
+        if not isinstance(push, JobPush):
+            return True
+        step = held_step(self._stores.executions.read(push.execution_id).execution, push.job_id, push.to)
+        return step is None or step.status is not StepStatus.DISPATCHED
 
     def undo(self, message: Message) -> None:
         """A job that may never have reached its runner goes back to the queue, unless it was begun."""
@@ -177,6 +193,11 @@ class RunnerFeed:
         push = message.push
         if isinstance(push, JobPush) and self._stores.runners.free(push.to, push.job_id):
             self._dispatcher.pump(push.to)
+
+    def _holds(self, push: JobPush) -> bool:
+        """Whether the connection is busy with this job; a runner that came back counts as idle, or has another one."""
+        found = self._stores.runners.find(self._linked.connection)
+        return found is not None and found.job_id == push.job_id
 
 
 class HeldJob(Protocol):

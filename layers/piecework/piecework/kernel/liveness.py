@@ -62,8 +62,10 @@ class Liveness:
         self._end_sessions(consumer)
         if self.clock() < consumer.lease_until_ms + LINGER_MS:
             return consumer.lease_until_ms + LINGER_MS
-        self.stores.agents.forget(consumer)
-        return None
+        if self.stores.agents.forget(consumer):
+            return None
+        found = self.stores.agents.find(agent_id, consumer_id)  # it has shown itself just now
+        return found.lease_until_ms if found else None
 
     def look_runner(self, runner_id: str, consumer_id: str) -> int | None:
         """Give back the job of a connection whose lease has lapsed; when to look again, if at all."""

@@ -36,14 +36,14 @@ class Monitor:
         frames = [HEARTBEAT] if self._beats() else []
         try:
             events = self._executions.events(self._id, self._after, PAGE)
-            is_gone = bool(frames) and not events and self._executions.read(self._id).execution is None
+            is_done = bool(frames) and not events and self._has_no_more()
         except PieceworkError:
             return Step(tuple(frames))
         if events:
             self._after = events[-1].sequence
         frames += [frame(event.type, event_body(event), event.sequence) for event in events]
         has_ended = self._ends_at is not None and self._after >= self._ends_at
-        is_over = has_ended or is_gone or (self._cut_at is not None and self._clock() >= self._cut_at)
+        is_over = has_ended or is_done or (self._cut_at is not None and self._clock() >= self._cut_at)
         return Step(tuple(frames), is_over or any(event.type in TERMINAL for event in events))
 
     def sent(self) -> None:
@@ -52,6 +52,11 @@ class Monitor:
     def closed(self) -> int:
         """Nobody waits for a reader."""
         return 0
+
+    def _has_no_more(self) -> bool:
+        """Whether the execution is gone, or ended before the place that was asked for."""
+        execution = self._executions.read(self._id).execution
+        return execution is None or (execution.status.is_terminal and execution.sequence <= self._after)
 
     def _beats(self) -> bool:
         now = self._clock()

@@ -98,7 +98,7 @@ class Executions(Protocol):
         """The payload of a `signal.received` event."""
 
     def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
-        """Newest first, strictly after that (created_at_ms, id); eventually consistent."""
+        """Newest first, strictly after that (created_at_ms, id), fewer if `cursors.enough`; eventually consistent."""
 
     def approvals(self, limit: int) -> list[Approval]: ...
 
@@ -169,7 +169,7 @@ class Agents(Protocol):
         """The executions that hold a session of this consumer."""
 
     def forget(self, consumer: Consumer) -> bool:
-        """Remove a lapsed consumer and its outbox; False when it is of another generation by now."""
+        """Remove a lapsed consumer and its outbox; False when it has shown itself since, or came back."""
 
 
 @dataclass(frozen=True, slots=True)

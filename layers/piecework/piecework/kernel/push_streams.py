@@ -9,7 +9,7 @@ client has left. Nothing here waits, so tests move the clock instead.
 | an assignment or job was taken, perhaps not written | the successor finds it taken and still there, and undoes it |
 | ... and no successor comes | the connection's lease ends, and `liveness.py` resets or requeues |
 | another push was written, perhaps into the void | the successor writes it again: duplicates are harmless |
-| the client left unseen, and came back after a rotation | none: near its end a stream ends at once rather than assign |
+| the client left unseen, and came back after a rotation | nothing was assigned in the last 4 s before that |
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from piecework.kernel.ports import Message, Outbox
 from piecework.kernel.rules import Rules
 
 PAGE: Final = 100  # messages that are read at once
-KEPT_MS: Final = 10_000  # how long a written message stays for a successor; two heartbeats
+KEPT_MS: Final = 10_000  # how long a written message stays for a successor; two heartbeats. Assignments: until used
 KEPT_MOST: Final = 50  # of them, so that new ones fit the page
 SETTLE_MS: Final = 1_000  # a message in a predecessor's hand: it may be writing it just now
 LAST_CALL_MS: Final = 4_000  # clients that lost a stream come back within 3 s; see the table above
@@ -51,6 +51,8 @@ class Feed(Protocol):
 
     def frame_of(self, message: Message) -> bytes | None: ...
 
+    def is_settled(self, message: Message) -> bool: ...
+
     def undo(self, message: Message) -> None: ...
 
     def drop(self, message: Message) -> None: ...
@@ -62,6 +64,15 @@ class Step:
 
     frames: tuple[bytes, ...] = ()
     ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A message that this connection has written, and when."""
+
+    message: Message
+    at_ms: int
+    is_once: bool
 
 
 class Replaced(Exception):
@@ -80,11 +91,12 @@ class PushStream:
         now = clock()
         self._next_beat = now + rules.heartbeat_ms
         self._rotates_at = now + rules.rotation_ms if rules.rotation_ms else None
-        self._last_call = now + rules.rotation_ms - min(LAST_CALL_MS, rules.rotation_ms // 4)
+        self._margin_ms = min(LAST_CALL_MS, rules.rotation_ms // 4)
+        self._last_call = now + rules.rotation_ms - self._margin_ms
         self._is_new = True
         self._is_replaced = False
         self._unwritten: list[Message] = []  # in this step's frames
-        self._written: dict[str, tuple[int, bool]] = {}  # when, and whether it is one that is written once
+        self._written: dict[str, Written] = {}
         self._inherited: dict[str, int] = {}  # in a predecessor's hand, since when we know
 
     def supersede(self) -> None:
@@ -108,7 +120,7 @@ class PushStream:
             if is_beat or self._is_new:
                 self._feed.seek_work()
                 self._is_new = False
-            self._tidy(now)
+            self._tidy(now, is_beat=is_beat)
             self._collect(now, frames)
         except Replaced:
             return Step(tuple(frames), ends=True)
@@ -122,7 +134,7 @@ class PushStream:
         """The frames of the last step were written."""
         now = self._clock()
         once = [message.key for message in self._unwritten if self._feed.is_once(message)]
-        self._written |= {message.key: (now, message.key in once) for message in self._unwritten}
+        self._written |= {each.key: Written(each, now, each.key in once) for each in self._unwritten}
         self._unwritten.clear()
         if once and not self._is_unsure:
             with contextlib.suppress(PieceworkError):  # then it goes with the others
@@ -144,8 +156,10 @@ class PushStream:
 
     def _rotate(self, frames: Sequence[bytes] = ()) -> Step:
         """End on purpose. What was written is read by the client before the end, so it is not taken for lost."""
+        if not self._feed.is_newest():
+            return Step(tuple(frames), ends=True)
         self.sent()
-        once = [key for key, (_, is_once) in self._written.items() if is_once]
+        once = [key for key, written in self._written.items() if written.is_once]
         if once:
             self._remove(once)
         self._feed.end(self._clock() + self._rules.rotation_grace_ms)
@@ -170,10 +184,15 @@ class PushStream:
             self._inherit(message, now)
             return False
         if self._rotates_at is not None and now >= self._last_call:
+            if self._has_just_assigned(now):
+                return False  # an end at once would come too near to that one; this waits for the rotation
             raise LastCall
         if not feed.is_newest():
             raise Replaced
         return self._outbox.take(feed.kind, feed.owner, feed.consumer_id, message.key, feed.generation)
+
+    def _has_just_assigned(self, now: int) -> bool:
+        return any(each.is_once and now < each.at_ms + self._margin_ms for each in self._written.values())
 
     def _write(self, message: Message, frames: list[bytes]) -> None:
         content = self._feed.frame_of(message)
@@ -191,14 +210,24 @@ class PushStream:
             self._remove([message.key])
             del self._inherited[message.key]
 
-    def _tidy(self, now: int) -> None:
-        """Remove messages that were written long enough ago, and the oldest of too many."""
+    def _tidy(self, now: int, *, is_beat: bool) -> None:
+        """Remove messages that a successor has no use for: written long ago, acted upon, or the oldest of too many."""
         surplus = len(self._written) - KEPT_MOST
         old = [
-            key for place, (key, (at, _)) in enumerate(self._written.items()) if place < surplus or now >= at + KEPT_MS
+            key
+            for place, (key, written) in enumerate(self._written.items())
+            if place < surplus
+            or (self._is_settled(written) if written.is_once and is_beat else self._is_old(written, now))
         ]
         if old:
             self._remove(old)
+
+    def _is_old(self, written: Written, now: int) -> bool:
+        return now >= written.at_ms + KEPT_MS and not (written.is_once and self._is_unsure)
+
+    def _is_settled(self, written: Written) -> bool:
+        """Whether an assignment has reached its client for certain, or concerns nobody any more."""
+        return self._feed.is_settled(written.message)
 
     def _remove(self, keys: list[str]) -> None:
         self._outbox.remove(self._feed.kind, self._feed.owner, self._feed.consumer_id, keys)

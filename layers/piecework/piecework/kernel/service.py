@@ -24,7 +24,7 @@ from piecework.kernel.commands import (
     StepResult,
 )
 from piecework.kernel.commits import Assigner, Commits, Dispatcher, Surroundings
-from piecework.kernel.cursors import cursor_of, place_of
+from piecework.kernel.cursors import page_of, place_of
 from piecework.kernel.decide import decide_new
 from piecework.kernel.decide_signals import tool_to_dispatch
 from piecework.kernel.drafts import Decision
@@ -99,8 +99,7 @@ class Kernel:
         Raises:
             ValidationError: the cursor is none of ours.
         """
-        rows = self._executions.rows(which, place_of(cursor), limit + 1)
-        return rows[:limit], cursor_of(rows[limit - 1]) if len(rows) > limit else ""
+        return page_of(self._executions.rows(which, place_of(cursor), limit + 1), limit)
 
     def cancel(self, execution_id: str) -> View:
         """End an execution for its client.
@@ -228,8 +227,7 @@ class Kernel:
         try:
             self._commits.run(execution_id, attempt, step_id=step_id)
         except (NotFoundError, ConflictError):
-            with suppress(PieceworkError):  # the refusal stands; a busy connection is found by its next due time
-                self._free_late(runner_id, job_id)
+            self._free_late(runner_id, job_id)
             raise
 
     def hand_out(self, job: QueuedJob, linked: Linked) -> bool:
@@ -276,6 +274,8 @@ class Kernel:
         return self._commits.dispatcher.choose(tool_id) if tool_id and taken < CHOICES else None
 
     def _free_late(self, runner_id: str, job_id: str) -> None:
+        """Free the connection of a refused result; if that fails, its runner must report again: nobody else can."""
         for linked in self._runners.connections(runner_id):
             if linked.job_id == job_id and self._runners.free(linked.connection, job_id):
-                self._commits.dispatcher.pump(linked.connection)
+                with suppress(PieceworkError):  # its next heartbeat looks for work
+                    self._commits.dispatcher.pump(linked.connection)
