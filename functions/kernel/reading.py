@@ -50,7 +50,7 @@ async def body_of(request: Request) -> Json:
     raw = await _bytes(request)
     try:
         check_depth(raw, MAX_DEPTH)
-        text = raw.decode("utf-8").lstrip(SPACE)
+        text = raw.decode("utf-8", "surrogateescape").lstrip(SPACE)  # what follows the value may be anything
         value, _ = _DECODER.raw_decode(text)
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except BadRequest as error:

@@ -31,10 +31,10 @@ def think(folder: Path) -> int:
 '''
 
 
-def test_a_killed_run_is_taken_over_and_its_recorded_step_is_not_run_again(gateway, tmp_path):
+def test_a_killed_run_is_taken_over_and_its_recorded_step_is_not_run_again(own_gateway, tmp_path):
     (tmp_path / "executors").mkdir()
     (tmp_path / "executors" / "sleeper.py").write_text(SLEEPER)
-    kernel = gateway(
+    kernel = own_gateway(
         api="KernelApi",
         fresh=True,
         PIECEWORK_EXECUTORS_PATH=str(tmp_path / "executors"),

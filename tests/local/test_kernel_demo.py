@@ -22,11 +22,11 @@ default: {decision: deny, reason: not on the list}
 
 
 @pytest.fixture(scope="module")
-def kernel(gateway, tmp_path_factory):
+def kernel(own_gateway, tmp_path_factory):
     """A kernel door with a demo agent and a demo runner connected to it."""
     policy = tmp_path_factory.mktemp("policy") / "policy.yaml"
     policy.write_text(POLICY)
-    running = gateway(api="KernelApi", PIECEWORK_PARAM_DeployKernelDoor="true", PIECEWORK_POLICY=str(policy))
+    running = own_gateway(api="KernelApi", PIECEWORK_PARAM_DeployKernelDoor="true", PIECEWORK_POLICY=str(policy))
     command = tethered("exec", sys.executable, "-m", "local.demo_kernel", "--url", running.url)
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ}, start_new_session=True)
     yield running

@@ -225,6 +225,16 @@ def gateway(gateways: Gateways) -> Gateways:
     return gateways
 
 
+@pytest.fixture(scope="module")
+def own_gateway(embedded_aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateways]:
+    """A factory of gateways over an embedded AWS of the module's own: nobody else's take messages from its queues."""
+    with aws.embedded_aws(free_port()) as endpoint:
+        aws.provision(embedded_aws.template, endpoint)
+        made = Gateways(Aws(endpoint, embedded_aws.template), tmp_path_factory.mktemp("own"))
+        yield made
+        made.close()
+
+
 @pytest.fixture(scope="session")
 def two_gateways(gateways: Gateways) -> tuple[RunningGateway, RunningGateway]:
     """Two gateway processes over one embedded AWS, which count runs of the nonce executor in one file."""

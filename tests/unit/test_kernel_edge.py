@@ -126,3 +126,16 @@ def test_the_longest_execution_fits_a_functions_answer(text):
 
 def test_half_a_surrogate_pair_in_an_answer_is_escaped():
     assert Line({"output": "\ud800"}).body == b'{"output":"\\ud800"}\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"agent_id":"a"}\xff', 201),
+        (b'{"agent_id":"\xff"}', 400),
+        (b'{"agent_id":"a","zzz":"\xff"}', 400),
+        (b"\xff", 400),
+    ],
+)
+def test_only_what_follows_the_first_value_may_be_no_text(body, status):
+    assert Desk().client.post("/v0/executions", content=body).status_code == status
