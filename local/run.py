@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
-from local.gateway.variables import PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
+from local.gateway.variables import KERNEL_TOKENS, PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
 from local.template import REGION, Template
 from local.tether import tethered
 
@@ -35,6 +35,8 @@ WORKER: Final[Mapping[str, str]] = {
     "WORKER_AGENT_ID": "agent_work01",
 }
 POLICY: Final = "PIECEWORK_POLICY"  # a file or a directory
+REFERENCE: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": "rebuno={}", "REBUNO_POLICY": "{}"}
+OURS: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": KERNEL_TOKENS, "REBUNO_POLICY": POLICY}
 DEMO: Final = "PIECEWORK_DEMO"  # `off`: no agent and no runner are connected to the kernel door
 EXAMPLE: Final = "events/execute/kernel.json"
 NEXT: Final = """
@@ -58,7 +60,7 @@ def main() -> int:
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, _interrupt)
     base = int(os.environ.get("PIECEWORK_PORT_BASE", PORT_BASE))
-    env = {**DEPLOYED, **WORKER, "PIECEWORK_STREAM_KEY": secrets.token_hex(32), **os.environ}
+    env = {**DEPLOYED, **WORKER, "PIECEWORK_STREAM_KEY": secrets.token_hex(32), **with_own_names(os.environ)}
     if POLICY in env:
         env[POLICY] = str(Path(env[POLICY]).resolve())  # functions run in folders of their own
     try:
@@ -85,6 +87,15 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 0
+
+
+def with_own_names(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment with what the reference kernel's names say under ours; ours go first where both are set."""
+    renamed = {name: value for name, value in env.items() if name not in REFERENCE}
+    for name, form in REFERENCE.items():
+        if value := env.get(name, ""):
+            renamed.setdefault(OURS[name], form.format(value))
+    return renamed
 
 
 def _check_free(port: int) -> None:

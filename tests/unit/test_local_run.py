@@ -1,0 +1,19 @@
+"""`make run` takes the reference kernel's own names for its settings."""
+
+from local.run import with_own_names
+
+
+def test_the_reference_kernels_names_are_read_as_ours():
+    env = with_own_names({"REBUNO_BEARER_TOKEN": "s3cret", "REBUNO_POLICY": "p.yaml", "HOME": "/h"})
+
+    assert env == {"PIECEWORK_KERNEL_TOKENS": "rebuno=s3cret", "PIECEWORK_POLICY": "p.yaml", "HOME": "/h"}
+
+
+def test_our_own_names_go_first():
+    env = with_own_names({"REBUNO_POLICY": "theirs.yaml", "PIECEWORK_POLICY": "ours.yaml"})
+
+    assert env == {"PIECEWORK_POLICY": "ours.yaml"}
+
+
+def test_an_empty_token_opens_nothing_by_accident():
+    assert with_own_names({"REBUNO_BEARER_TOKEN": ""}) == {}
