@@ -23,6 +23,7 @@ PORT: Final = "AWS_LWA_PORT"
 READY_SECONDS: Final = 30
 READY_POLL_SECONDS: Final = 0.05
 STREAM_SECONDS: Final = 900.0  # the longest that an answer may take, and so be silent
+UNLIMITED: Final = httpx.Limits(max_connections=None, max_keepalive_connections=20)  # every stream holds one
 HOP_BY_HOP: Final = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"})
 CONTEXT: Final = "x-amzn-request-context"  # the adapter's own header; what a client sends under this name is dropped
 OWN: Final = HOP_BY_HOP | {"content-length", "date", "server"}
@@ -38,7 +39,7 @@ class WebApp:
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
         self._url = ""
-        self._http = httpx.AsyncClient(timeout=STREAM_SECONDS, trust_env=False)
+        self._http = httpx.AsyncClient(timeout=STREAM_SECONDS, limits=UNLIMITED, trust_env=False)
 
     async def open(self) -> None:
         """Start the process ahead of the first request."""

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Barrier
 
@@ -382,6 +383,13 @@ def test_a_web_application_gets_the_body_as_it_was_sent(edge):
     assert sent.json()["body"].encode("latin-1") == raw
     assert piecewise.json()["body"] == "one two"
     assert (without.json()["method"], without.json()["body"]) == ("DELETE", "")
+
+
+def test_a_web_application_answers_however_many_of_its_answers_are_still_open(edge):
+    with ExitStack() as held, httpx.Client(limits=httpx.Limits(max_connections=None), timeout=30) as client:
+        answers = [held.enter_context(client.stream("GET", f"{edge.url}/web?hold=1")) for _ in range(130)]
+
+        assert client.delete(f"{edge.url}/web").status_code == 200
 
 
 def test_a_web_application_is_told_what_the_edge_knows_and_no_client_can_say_it_instead(edge):

@@ -1,13 +1,16 @@
 """A web application that shows the request it got."""
 
+import asyncio
 import json
 
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
 
 async def shown(request):
+    if "hold" in request.query_params:
+        return await held(request)
     body = await request.body()
     return JSONResponse(
         {
@@ -17,6 +20,14 @@ async def shown(request):
             "context": json.loads(request.headers["x-amzn-request-context"]),
         }
     )
+
+
+async def held(request):
+    async def parts():
+        yield b"open\n"
+        await asyncio.Event().wait()
+
+    return StreamingResponse(parts())
 
 
 async def ready(request):
