@@ -389,6 +389,7 @@ def test_a_web_application_answers_however_many_of_its_answers_are_still_open(ed
     with ExitStack() as held, httpx.Client(limits=httpx.Limits(max_connections=None), timeout=30) as client:
         answers = [held.enter_context(client.stream("GET", f"{edge.url}/web?hold=1")) for _ in range(130)]
 
+        assert {answer.status_code for answer in answers} == {200}
         assert client.delete(f"{edge.url}/web").status_code == 200
 
 
