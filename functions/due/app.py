@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from piecework.batches import handled
 from piecework.due import Due, sweep
-from piecework.errors import PieceworkError
 from piecework.hire_wiring import due_wiring
 from piecework.jsons import loads
 
@@ -23,11 +23,4 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         counts = sweep(wiring.times, wiring.fire, wiring.clock())
         wiring.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
         return counts
-    failed = []
-    for record in event["Records"]:
-        try:
-            forward(record["body"])
-        except PieceworkError:
-            wiring.telemetry.bug("due")
-            failed.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failed}
+    return handled(event, forward, lambda: wiring.telemetry.bug("due"))

@@ -5,8 +5,8 @@ A schedule comes once a minute at most, so the sweep it asks for sends a message
 
 from typing import Any
 
+from piecework.batches import handled
 from piecework.due import Due, sweep
-from piecework.errors import PieceworkError
 from piecework.jsons import loads
 from piecework.kernel.dues import SWEEP
 from piecework.kernel_wiring import due_wiring
@@ -37,11 +37,4 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     if "Records" not in event:
         wiring.sweep_again()
         return swept()
-    failed = []
-    for record in event["Records"]:
-        try:
-            look(record["body"])
-        except PieceworkError:
-            wiring.telemetry.bug("due")
-            failed.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failed}
+    return handled(event, look, lambda: wiring.telemetry.bug("due"))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from piecework.errors import PieceworkError
+from piecework.batches import handled
 from piecework.hire.door import LambdaContext
 from piecework.hire.driving import due_of
 from piecework.hire_wiring import hire_wiring
@@ -23,11 +23,8 @@ def look(body: str, until_ms: int) -> None:
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point; messages that could not be handled come back."""
-    failed = []
-    for record in event["Records"]:
-        try:
-            look(record["body"], wiring.clock() + context.get_remaining_time_in_millis())
-        except PieceworkError:
-            wiring.telemetry.bug("task")
-            failed.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failed}
+    return handled(
+        event,
+        lambda body: look(body, wiring.clock() + context.get_remaining_time_in_millis()),
+        lambda: wiring.telemetry.bug("task"),
+    )

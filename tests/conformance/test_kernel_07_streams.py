@@ -130,6 +130,8 @@ def test_monitor_of_a_removed_execution_ends(stage):
 
     stage.pass_time(6, until=lambda: monitor.has_ended)
 
+    assert monitor.has_ended
+
 
 def test_monitor_is_not_rotated_but_ends_before_the_platform_cuts_it():
     stage = KernelStage(rotating(45))
