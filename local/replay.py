@@ -110,7 +110,7 @@ async def _replay_all(
     for folder, environment in sorted({(fixture.folder, fixture.environment) for fixture in wanted}):
         group = [fixture for fixture in wanted if (fixture.folder, fixture.environment) == (folder, environment)]
         function, given = functions[folder], {**caller, **dict(environment)}
-        variables = of_function(function, given, sees_tokens=True, public_url=PUBLIC_URL)
+        variables = of_function(function, given, public_url=PUBLIC_URL)
         pool = (WebPool if WRAPPER in function.environment else Pool)(function, variables, log)
         try:
             await pool.open()

@@ -19,11 +19,12 @@ PSEUDO: Final[Mapping[str, Any]] = {
     "AWS::NotificationARNs": [],
     "AWS::NoValue": None,
 }
+FUNCTION: Final = "AWS::Serverless::Function"
 QUEUE: Final = "AWS::SQS::Queue"
 LOCAL_BUCKET: Final = "piecework-local"
 LOCAL_QUEUES: Final = f"http://127.0.0.1/{ACCOUNT}"  # a client with an endpoint of its own reads the name only
 ARNS: Final[Mapping[str, str]] = {
-    "AWS::Serverless::Function": "arn:aws:lambda:{region}:{account}:function:{name}",
+    FUNCTION: "arn:aws:lambda:{region}:{account}:function:{name}",
     "AWS::DynamoDB::Table": "arn:aws:dynamodb:{region}:{account}:table/{name}",
     "AWS::S3::Bucket": "arn:aws:s3:::{name}",
     QUEUE: "arn:aws:sqs:{region}:{account}:{name}",
@@ -84,6 +85,13 @@ class Template:
         """Resolved properties of every deployed resource of one type, by logical name."""
         kept = self._kept.items()
         return {name: self.resolve(body.get("Properties") or {}) for name, body in kept if body["Type"] == kind}
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Every name of a variable that the template gives to a function, whether that one is deployed or not."""
+        functions = (body for body in self._raw["Resources"].values() if body["Type"] == FUNCTION)
+        given = (body.get("Properties", {}).get("Environment", {}).get("Variables", {}) for body in functions)
+        return frozenset(name for variables in given for name in variables)
 
     def physical_name(self, logical: str) -> str:
         """The name a resource has here: its own if the template gives one, else the local one of its type."""

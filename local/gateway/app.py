@@ -35,10 +35,8 @@ class Gateway:
 
     def __init__(self, api: Api, public_url: str, caller: Mapping[str, str]) -> None:
         self._api = api
-        guards = {route.authorizer for route in api.routes}
         variables = {
-            name: of_function(function, caller, sees_tokens=name in guards, public_url=public_url)
-            for name, function in api.functions.items()
+            name: of_function(function, caller, public_url=public_url) for name, function in api.functions.items()
         }
         self._recorders = recorders(variables, caller.get(RECORD_AWS_CALLS))
         variables |= {name: recorder.variables for name, recorder in self._recorders.items()}

@@ -24,6 +24,8 @@ class Function:
     memory_mb: int
     environment: Mapping[str, str]
     reserved: int | None = None
+    layers: tuple[str, ...] = ()  # logical names; of others their ARN
+    elsewhere: frozenset[str] = frozenset()  # variables that the template gives to other functions only
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +154,7 @@ def _route(event: Mapping[str, Any], function: str, authorizers: Mapping[str, st
 
 def _function(template: Template, name: str, body: Mapping[str, Any]) -> Function:
     shared = template.globals.get("Function", {})
-    variables = {
-        **shared.get("Environment", {}).get("Variables", {}),
-        **body.get("Environment", {}).get("Variables", {}),
-    }
+    variables = {**_variables(shared), **_variables(body)}
     merged = {**shared, **body}
     return Function(
         name=name,
@@ -165,7 +164,14 @@ def _function(template: Template, name: str, body: Mapping[str, Any]) -> Functio
         memory_mb=int(merged.get("MemorySize", FUNCTION_MEMORY_MB)),
         environment={key: _text(value) for key, value in variables.items()},
         reserved=int(merged.get("ReservedConcurrentExecutions", 0)) or None,
+        layers=tuple(map(str, merged.get("Layers", ()))),
+        elsewhere=template.variables - variables.keys(),
     )
+
+
+def _variables(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    given: Mapping[str, Any] = properties.get("Environment", {}).get("Variables", {})
+    return given
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The environment variables a function sees here: the template's, then the caller's own, then what Lambda adds."""
+"""The environment variables a function sees here: what the template gives it, and what Lambda itself adds."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from local.gateway.routes import Function
 from local.template import REGION
 
 ROOT: Final[Path] = Path(__file__).resolve().parents[2]
-LAYERS: Final = (ROOT / "layers" / "piecework", ROOT / "layers")
+PACKAGE: Final = ROOT / "layers" / "piecework"
+EXECUTORS: Final = ROOT / "layers"  # the folder of the package that the layer holds
 PARAMETER_PREFIX: Final = "PIECEWORK_PARAM_"
 TOKENS: Final = "PIECEWORK_RUNTIME_TOKENS"
 KERNEL_TOKENS: Final = "PIECEWORK_KERNEL_TOKENS"
@@ -17,7 +18,32 @@ KERNEL_TOKENS_SECRET: Final = f"{KERNEL_TOKENS}_SECRET_ARN"
 SWEEP_SECONDS: Final = "PIECEWORK_SWEEP_SECONDS"
 PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
 PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
-NOT_OURS: Final = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "VIRTUAL_ENV")
+EXECUTOR_SECRET: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # whoever has it runs what the user wrote
+# What only exists here, and what a function must have from the template to see it: most stand for a secret or a file.
+LOCAL: Final[Mapping[str, str]] = {
+    TOKENS: f"{TOKENS}_SECRET_ARN",
+    KERNEL_TOKENS: KERNEL_TOKENS_SECRET,
+    "PIECEWORK_STREAM_KEY": "PIECEWORK_STREAM_KEY_ARN",
+    "PIECEWORK_POLICY": "PIECEWORK_POLICY_S3",
+    "PIECEWORK_POLICY_DEFAULT": "PIECEWORK_POLICY_S3",
+    **dict.fromkeys(  # clocks that nobody sets on AWS, so that tests need not wait
+        (
+            "PIECEWORK_KERNEL_HEARTBEAT",
+            "PIECEWORK_KERNEL_LEASE",
+            "PIECEWORK_KERNEL_LOST_GRACE",
+            "PIECEWORK_KERNEL_ROTATION_GRACE",
+            "REBUNO_RETRY_BASE_DELAY",
+            "REBUNO_RETRY_MAX_DELAY",
+        ),
+        "PIECEWORK_KERNEL_TABLE",
+    ),
+}
+EXECUTORS_PATH: Final = "PIECEWORK_EXECUTORS_PATH"  # stands for the layer of that name
+EXECUTORS_LAYER: Final = "ExecutorsLayer"
+OURS: Final = ("AWS_", "PIECEWORK_", "POWERTOOLS_", "REBUNO_")  # prefixes of names that are not an executor's own
+MACHINE: Final = frozenset({"HOME", "LD_LIBRARY_PATH", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR"})
+LAMBDA_SETS: Final = "AWS_LAMBDA_"  # a caller on Lambda or under a wrapper of its own would pass these on
+NOT_OURS: Final = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "VIRTUAL_ENV"})
 
 
 def parameters(caller: Mapping[str, str]) -> dict[str, str]:
@@ -26,25 +52,37 @@ def parameters(caller: Mapping[str, str]) -> dict[str, str]:
     return {name.removeprefix(prefix): value for name, value in caller.items() if name.startswith(prefix)}
 
 
-def of_function(function: Function, caller: Mapping[str, str], *, sees_tokens: bool, public_url: str) -> dict[str, str]:
+def of_function(function: Function, caller: Mapping[str, str], *, public_url: str) -> dict[str, str]:
     """All variables of one function's processes.
 
-    The caller's whole environment comes along, so that an executor's own plain variables work; the tokens do not,
-    except to whoever checks them.
+    As on AWS, a setting reaches the functions that the template gives it to, and no other: a variable of the caller
+    replaces the template's value, as a parameter would. Variables that are not the product's stand for the executors'
+    secret, and reach who may read that.
     """
-    hidden = {name for name in caller if name.startswith(PARAMETER_PREFIX)} | set(NOT_OURS)
-    if not sees_tokens:
-        hidden.add(TOKENS)
-    if KERNEL_TOKENS_SECRET not in function.environment:  # the kernel door's own functions check them
-        hidden.add(KERNEL_TOKENS)
-    passed = {name: value for name, value in caller.items() if name not in hidden}
-    own_url = {PUBLIC_BASE_URL: public_url} if PUBLIC_BASE_URL in function.environment else {}
-    local = {PUBLIC_URL: public_url, **own_url, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+    given = function.environment
+    passed = {name: value for name, value in caller.items() if _reaches(name, function)}
+    urls = {name: public_url for name in (PUBLIC_URL, PUBLIC_BASE_URL) if name in given}
+    region = {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} if "AWS_ENDPOINT_URL" in caller else {}
-    return {**keys, **function.environment, **local, **passed, **_lambda(function)}
+    return {**keys, **given, **urls, **region, **passed, **_lambda(function)}
+
+
+def _reaches(name: str, function: Function) -> bool:
+    given = function.environment
+    if name in given or name in MACHINE:
+        return True
+    if name.startswith("AWS_"):
+        return not name.startswith(LAMBDA_SETS) and name not in function.elsewhere
+    if name == EXECUTORS_PATH:
+        return EXECUTORS_LAYER in function.layers
+    if name in LOCAL:
+        return LOCAL[name] in given
+    own = not name.startswith(OURS) and name not in function.elsewhere and name not in NOT_OURS
+    return own and EXECUTOR_SECRET in given
 
 
 def _lambda(function: Function) -> dict[str, str]:
+    folders = (function.folder, PACKAGE, *([EXECUTORS] if EXECUTORS_LAYER in function.layers else ()))
     return {
         "AWS_LAMBDA_FUNCTION_NAME": function.name,
         "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
@@ -53,6 +91,6 @@ def _lambda(function: Function) -> dict[str, str]:
         "AWS_LAMBDA_LOG_STREAM_NAME": "local",
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "LAMBDA_TASK_ROOT": str(function.folder),
-        "PYTHONPATH": os.pathsep.join(map(str, (function.folder, *LAYERS))),
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
         "TZ": ":UTC",
     }

@@ -66,7 +66,7 @@ def look_late(embedded_aws: Aws) -> None:
 
 def _of_streams(embedded_aws: Aws) -> dict[str, str]:
     function = api_of(embedded_aws.template, "KernelApi").functions["KernelStreamsFunction"]
-    return of_function(function, embedded_aws.variables, sees_tokens=False, public_url="http://127.0.0.1")
+    return of_function(function, embedded_aws.variables, public_url="http://127.0.0.1")
 
 
 async def _run(variables: dict[str, str], part: str) -> None:
@@ -84,7 +84,7 @@ async def _recorded(
     embedded_aws: Aws, name: str, act: Callable[[Function, dict[str, str]], Awaitable[Any]], api: str = "WorkerApi"
 ) -> Any:
     function = api_of(embedded_aws.template, api).functions[name]
-    variables = of_function(function, embedded_aws.variables, sees_tokens=False, public_url="http://127.0.0.1")
+    variables = of_function(function, embedded_aws.variables, public_url="http://127.0.0.1")
     recorder = Recorder(name, variables, folder() / f"{os.getpid()}-alone.jsonl")
     await recorder.open()
     try:

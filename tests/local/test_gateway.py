@@ -104,22 +104,50 @@ def test_variables_come_from_the_template(edge):
     assert environment["PIECEWORK_RUNTIME_PUBLIC_URL"] == edge.url
 
 
-def test_parameters_and_settings_of_the_caller_override_the_template(gateway):
-    edge = gateway(
+@pytest.fixture(scope="module")
+def set_by_the_caller(gateway):
+    return gateway(
         api="ProbeApi",
         template=BUNDLE,
+        LIMIT="5",
+        MODEL_KEY="k-1",
+        ONLY_NARROW="narrow",
         PIECEWORK_PARAM_Greeting="hello",
         PIECEWORK_RESULT_TTL_SECONDS="5",
         PIECEWORK_RUNTIME_TOKENS="a=b",
         PYTHONDONTWRITEBYTECODE="1",
     )
 
-    environment = edge.http.put("/probe").json()["environment"]
+
+def test_parameters_and_settings_of_the_caller_override_the_template(set_by_the_caller):
+    environment = set_by_the_caller.http.put("/probe").json()["environment"]
+
     assert environment["GREETING"] == "hello, us-east-1"
-    assert environment["PIECEWORK_RESULT_TTL_SECONDS"] == "5"
+    assert environment["LIMIT"] == "5"
     assert "PIECEWORK_RUNTIME_TOKENS" not in environment
     assert "PIECEWORK_PARAM_Greeting" not in environment
     assert "PYTHONDONTWRITEBYTECODE" not in environment
+
+
+def test_a_setting_reaches_only_the_functions_that_the_template_gives_it_to(set_by_the_caller):
+    probe, narrow = (
+        answer.json()["environment"]
+        for answer in (set_by_the_caller.http.put("/probe"), set_by_the_caller.http.post("/narrow"))
+    )
+
+    assert narrow["ONLY_NARROW"] == "narrow"
+    assert not {"ONLY_NARROW", "PIECEWORK_RESULT_TTL_SECONDS"} & probe.keys()
+    assert not {"LIMIT", "PIECEWORK_RESULT_TTL_SECONDS", "PIECEWORK_RUNTIME_PUBLIC_URL"} & narrow.keys()
+
+
+def test_what_is_not_the_products_stands_for_the_secret_that_executors_read(set_by_the_caller):
+    probe, narrow = (
+        answer.json()["environment"]
+        for answer in (set_by_the_caller.http.put("/probe"), set_by_the_caller.http.post("/narrow"))
+    )
+
+    assert narrow["MODEL_KEY"] == "k-1"
+    assert "MODEL_KEY" not in probe
 
 
 def test_the_most_specific_resource_wins_then_the_method_then_any(edge):

@@ -39,7 +39,7 @@ def test_a_task_runs_once_across_two_gateways(two_gateways):
 @pytest.mark.slow
 def test_a_killed_run_is_taken_over_by_another_gateway(gateway, two_gateways):
     runs = str(gateway.folder / "killed.runs")
-    first = gateway(fresh=True, PIECEWORK_TEST_RUNS=runs)
+    first = gateway(fresh=True, TEST_RUNS=runs)
     body = a_nonce_task(seconds=3)
 
     with ThreadPoolExecutor(1) as threads:
@@ -47,7 +47,7 @@ def test_a_killed_run_is_taken_over_by_another_gateway(gateway, two_gateways):
         wait_until(lambda: first.runs(body["execution_id"]) == 1)
         first.process.kill()
         assert isinstance(lost.exception(), httpx.TransportError)
-    second = gateway(PIECEWORK_TEST_RUNS=runs)
+    second = gateway(TEST_RUNS=runs)
     answer = second.http.post("/execute", json=body)
 
     assert answer.status_code == 200

@@ -175,7 +175,7 @@ class Gateways:
         name = uuid.uuid4().hex
         log, runs_file = self.folder / f"{name}.log", self.folder / f"{name}.runs"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PIECEWORK_"))}
-        own = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "PIECEWORK_TEST_RUNS": str(runs_file)}
+        own = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "TEST_RUNS": str(runs_file)}
         if template == ROOT / "template.yaml":
             own[RECORD_AWS_CALLS] = str(aws_calls.folder())
         given = {**own, **variables}
@@ -193,7 +193,7 @@ class Gateways:
         wait_until(lambda: process.poll() is not None or LISTENS.search(log.read_text(errors="replace")))
         listens = LISTENS.search(log.read_text(errors="replace"))
         assert listens, log.read_text(errors="replace")
-        running = RunningGateway(process, listens[1], log, Path(given["PIECEWORK_TEST_RUNS"]))
+        running = RunningGateway(process, listens[1], log, Path(given["TEST_RUNS"]))
         self._all.append(running)
         return running
 
@@ -239,4 +239,4 @@ def own_gateway(embedded_aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> 
 def two_gateways(gateways: Gateways) -> tuple[RunningGateway, RunningGateway]:
     """Two gateway processes over one embedded AWS, which count runs of the nonce executor in one file."""
     runs = str(gateways.folder / "two.runs")
-    return gateways(PIECEWORK_TEST_RUNS=runs), gateways(fresh=True, PIECEWORK_TEST_RUNS=runs)
+    return gateways(TEST_RUNS=runs), gateways(fresh=True, TEST_RUNS=runs)

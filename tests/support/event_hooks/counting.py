@@ -20,7 +20,7 @@ def counting(event: AgentEvent, run: Run) -> Decision | None:
 
 def count(event_id: str) -> int:
     """Append a line for this run, with its process id; returns how many there are for the event."""
-    path, key = Path(os.environ["PIECEWORK_TEST_RUNS"]), event_id.encode().hex()
+    path, key = Path(os.environ["TEST_RUNS"]), event_id.encode().hex()
     with path.open("a") as out:
         out.write(f"{key} {os.getpid()}\n")
     return sum(line.startswith(f"{key} ") for line in path.read_text().splitlines())

@@ -31,7 +31,7 @@ def nonce(task: Task, run: Run) -> Outcome:
 
 def count(execution_id: str) -> int:
     """Append a line for this run, with its process id; returns how many there are for the execution."""
-    path, key = Path(os.environ["PIECEWORK_TEST_RUNS"]), execution_id.encode().hex()
+    path, key = Path(os.environ["TEST_RUNS"]), execution_id.encode().hex()
     with path.open("a") as out:  # one short write in append mode does not mix with another process's
         out.write(f"{key} {os.getpid()}\n")
     return sum(line.startswith(f"{key} ") for line in path.read_text().splitlines())

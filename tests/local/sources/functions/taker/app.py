@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-TAKEN = Path(os.environ["PIECEWORK_TEST_RUNS"])
+TAKEN = Path(os.environ["TEST_RUNS"])
 
 
 def handler(event, context):
