@@ -18,7 +18,7 @@ KERNEL_TOKENS_SECRET: Final = f"{KERNEL_TOKENS}_SECRET_ARN"
 SWEEP_SECONDS: Final = "PIECEWORK_SWEEP_SECONDS"
 PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
 PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
-EXECUTOR_SECRET: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # whoever has it runs what the user wrote
+RUNS_EXECUTORS: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # whoever has it runs what the user wrote
 # What only exists here, and what a function must have from the template to see it: most stand for a secret or a file.
 LOCAL: Final[Mapping[str, str]] = {
     TOKENS: f"{TOKENS}_SECRET_ARN",
@@ -78,7 +78,7 @@ def _reaches(name: str, function: Function) -> bool:
     if name in LOCAL:
         return LOCAL[name] in given
     own = not name.startswith(OURS) and name not in function.elsewhere and name not in NOT_OURS
-    return own and EXECUTOR_SECRET in given
+    return own and RUNS_EXECUTORS in given
 
 
 def _lambda(function: Function) -> dict[str, str]:
