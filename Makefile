@@ -24,6 +24,11 @@ COMPILE := $(PIECEWORK_UV) pip compile --quiet --universal --python-version 3.11
 STAMP := .synced
 ENVS := .venv/$(STAMP) .venv-ministack/$(STAMP)
 SEEKERS := .venv-seekers/$(STAMP) .venv-x402v1/$(STAMP) build/node/$(STAMP)
+SETUP_LOG := build/setup.log
+# What set-up says when it fails: one sentence; the tools' own words go to the log.
+WANTED_PYTHON := make: $(PYTHON) is not a Python 3.11 or newer; name one that is installed: make PYTHON=python3.12 …
+NO_VENV := make: $(PYTHON) cannot make a virtual environment; install its venv module (on Debian: apt install python3-venv)
+TOLD = >>$(SETUP_LOG) 2>&1 || { echo "make: packages for $@ cannot be installed; is the package registry in reach? $(SETUP_LOG) has the details" >&2; exit 1; }
 SDKS := .venv-rebuno/$(STAMP) .venv-rebuno02/$(STAMP)
 
 .PHONY: help
@@ -112,20 +117,21 @@ environments:
 
 # uv has an environment of its own, so that syncing another one can never remove it.
 .venv-uv/$(STAMP): requirements/uv.txt
-	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; name one: make PYTHON=python3.12 …") if sys.version_info < (3, 11) else None'
-	test -x .venv-uv/bin/python || $(PYTHON) -m venv .venv-uv
-	.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/uv.txt
+	@mkdir -p build
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "$(WANTED_PYTHON)" >&2; exit 1; }
+	@test -x .venv-uv/bin/python || $(PYTHON) -m venv .venv-uv || { echo "$(NO_VENV)" >&2; exit 1; }
+	@.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/uv.txt $(TOLD)
 	@touch $@
 
 .venv/$(STAMP): requirements/dev.txt pyproject.toml .venv-uv/$(STAMP)
-	test -x .venv/bin/python || $(PIECEWORK_UV) venv --quiet --clear --python $(PYTHON) .venv
-	$(PIECEWORK_UV) pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt
-	$(PIECEWORK_UV) pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+	@test -x .venv/bin/python || $(PIECEWORK_UV) venv --quiet --clear --python $(PYTHON) .venv
+	@$(PIECEWORK_UV) pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt $(TOLD)
+	@$(PIECEWORK_UV) pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv-%/$(STAMP): requirements/%.txt .venv-uv/$(STAMP)
-	test -x .venv-$*/bin/python || $(PIECEWORK_UV) venv --quiet --clear --python $(PYTHON) .venv-$*
-	$(PIECEWORK_UV) pip sync --quiet --python .venv-$*/bin/python --require-hashes requirements/$*.txt
+	@test -x .venv-$*/bin/python || $(PIECEWORK_UV) venv --quiet --clear --python $(PYTHON) .venv-$*
+	@$(PIECEWORK_UV) pip sync --quiet --python .venv-$*/bin/python --require-hashes requirements/$*.txt $(TOLD)
 	@touch $@
 
 # The TypeScript x402 client; without Node its tests are skipped with that reason.

@@ -7,13 +7,17 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from local.aws import NotStarted
 from local.gateway.variables import ROOT
-from local.run import DOORS, PORT_BASE, WORKER
+from local.preflight import port_base
+from local.run import DOORS, WORKER
 from piecework.hire.networks import NETWORKS
 from piecework.hire.signatures import contract_hash, sign
 
@@ -21,17 +25,24 @@ PYTHON: Final = ROOT / ".venv-seekers" / "bin" / "python"
 WORKER_KEY: Final = "0x" + "22" * 32  # of local.run's wallet; a development key that everybody knows
 PRICE: Final = "5"
 CAP: Final = "$10"
+DONE: Final = 200
+PENDING: Final = "pending"
+WATCH_SECONDS: Final = 180.0  # the first two looks at an unknown settlement come within 90 s
+LOOK_SECONDS: Final = 3.0
 INPUT: Final = {"brief": "Say hello"}
 
 
 def main() -> int:
     """Hire once, ask again, download; returns the exit status."""
-    port = int(os.environ.get("PIECEWORK_PORT_BASE", PORT_BASE)) + DOORS["WorkerApi"]
-    url = os.environ.get("URL") or f"http://127.0.0.1:{port}"
     seeker_key = f"0x{secrets.token_hex(32)}"
+    url = os.environ.get("URL", "")
     try:
+        url = url or f"http://127.0.0.1:{port_base(os.environ) + DOORS['WorkerApi']}"
         contract = signed_contract(seeker_key)
         taken_in = _fetch(f"{url}/contracts", {"contract": contract})
+    except NotStarted as error:
+        print(error, file=sys.stderr)
+        return 1
     except urllib.error.HTTPError as error:
         print(f"the worker refused the contract: {error.read().decode()}", file=sys.stderr)
         return 1
@@ -40,12 +51,12 @@ def main() -> int:
         return 1
     answer = json.loads(taken_in)
     print(f"contract   {answer['contract_id']} for {PRICE} USDC, {answer['hash']}")
-    return _hire(answer["execute_url"], answer["contract_id"], seeker_key)
+    return _hire(url, answer["contract_id"], seeker_key)
 
 
-def _hire(execute_url: str, contract_id: str, seeker_key: str) -> int:
+def _hire(url: str, contract_id: str, seeker_key: str) -> int:
     order = {
-        "url": execute_url,
+        "url": f"{url}/execute",
         "headers": {"X-Contract-ID": contract_id},
         "body": INPUT,
         "key": seeker_key,
@@ -59,7 +70,23 @@ def _hire(execute_url: str, contract_id: str, seeker_key: str) -> int:
     _show("first call ", first)
     _show("second call", again)
     print(f"payments   {hired['signed']}")
-    return _download(first["body"]) if first["status"] == 200 and hired["signed"] == 1 else 1
+    if hired["signed"] != 1:
+        print("one payment was expected: see the answers above", file=sys.stderr)
+        return 1
+    return _download(_ended(url, contract_id, again["body"] if again["status"] == DONE else first["body"]))
+
+
+def _ended(url: str, contract_id: str, task: dict[str, Any]) -> dict[str, Any]:
+    """The task when it has ended: an unknown settlement is looked at again by the worker until it is known."""
+    given_up = time.monotonic() + WATCH_SECONDS
+    if task.get("status") == PENDING:
+        print(
+            f"waiting    for {task['task_id']}: its work or its payment is not settled yet; looking every few seconds"
+        )
+    while task.get("status") == PENDING and time.monotonic() < given_up:
+        time.sleep(LOOK_SECONDS)
+        task = json.loads(_fetch(f"{url}/tasks/{task['task_id']}", headers={"X-Contract-ID": contract_id}))
+    return task
 
 
 def _show(call: str, answer: dict[str, Any]) -> None:
@@ -72,6 +99,9 @@ def _show(call: str, answer: dict[str, Any]) -> None:
 
 
 def _download(body: dict[str, Any]) -> int:
+    if "deliverables" not in body:
+        print(f"not delivered: {json.dumps(body)[:400]}", file=sys.stderr)
+        return 1
     for file in body["deliverables"]:
         data = _fetch(file["url"])
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
@@ -82,9 +112,10 @@ def _download(body: dict[str, Any]) -> int:
     return 0
 
 
-def _fetch(url: str, document: Any = None) -> bytes:
+def _fetch(url: str, document: Any = None, headers: Mapping[str, str] | None = None) -> bytes:
     data = None if document is None else json.dumps(document).encode()
-    request = urllib.request.Request(url, data, {"content-type": "application/json"} if data else {})
+    own = {"content-type": "application/json"} if data else {}
+    request = urllib.request.Request(url, data, {**own, **(headers or {})})
     with urllib.request.urlopen(request, timeout=30) as response:
         content: bytes = response.read()
         return content

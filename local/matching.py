@@ -1,6 +1,7 @@
 """Comparing an answer with what a fixture expects, where some members change from run to run.
 
-`{"$any": "integer"}` stands for any value of that JSON type, `{"$pattern": "^sha256:"}` for text with such a part.
+`{"$any": "integer"}` stands for any value of that JSON type, `{"$pattern": "^sha256:"}` for text with such a part,
+`{"$includes": ["swarm"]}` for a list that has at least these items, whatever else is registered beside them.
 """
 
 import re
@@ -15,11 +16,12 @@ TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "array": (list,),
     "object": (dict,),
 }
+MATCHERS: Final = frozenset({"$any", "$pattern", "$includes"})
 
 
 def differences(expected: Any, actual: Any, where: str = "") -> Iterator[str]:
     """One line per place where the actual value is not the expected one."""
-    if isinstance(expected, dict) and expected.keys() <= {"$any", "$pattern"} and expected:
+    if isinstance(expected, dict) and expected.keys() <= MATCHERS and expected:
         if not _fits(expected, actual):
             yield f"{where or 'value'}: {actual!r} is not {expected}"
     elif isinstance(expected, dict) and isinstance(actual, dict):
@@ -41,7 +43,9 @@ def _member(expected: Mapping[str, Any], actual: Mapping[str, Any], name: str, w
         yield from differences(expected[name], actual[name], where)
 
 
-def _fits(matcher: Mapping[str, str], actual: Any) -> bool:
+def _fits(matcher: Mapping[str, Any], actual: Any) -> bool:
+    if "$includes" in matcher:
+        return isinstance(actual, list) and all(item in actual for item in matcher["$includes"])
     if "$pattern" in matcher:
         return isinstance(actual, str) and re.search(matcher["$pattern"], actual) is not None
     wanted = matcher["$any"]

@@ -8,16 +8,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
 from local.gateway.variables import KERNEL_TOKENS, PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
+from local.preflight import FIRST_PORT, POLICY, policy_path, port_base
 from local.template import REGION, Template
 from local.tether import tethered
 
-PORT_BASE: Final = 8787
+PORT_BASE: Final = FIRST_PORT
 DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1, "KernelApi": 2}  # distances from the base port
 FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
@@ -34,7 +34,6 @@ WORKER: Final[Mapping[str, str]] = {
     "WORKER_WALLETS": "0x1563915e194D8CfBA1943570603F7606A3115508",
     "WORKER_AGENT_ID": "agent_work01",
 }
-POLICY: Final = "PIECEWORK_POLICY"  # a file or a directory
 REFERENCE: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": "rebuno={}", "REBUNO_POLICY": "{}"}
 OURS: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": KERNEL_TOKENS, "REBUNO_POLICY": POLICY}
 DEMO: Final = "PIECEWORK_DEMO"  # `off`: no agent and no runner are connected to the kernel door
@@ -47,23 +46,23 @@ Piecework runs. Ctrl-C stops it; the data of the embedded AWS goes with it.
 
 Try next:
 
-  curl {credential}{url}/health
-  curl {credential}{url}/capabilities
   curl {credential}{url}/execute -H 'content-type: application/json' \\
-    -d "$(python3 -c 'import json; print(json.load(open("{example}"))["body"])')"
-  make conformance URL={url}{token}
+    -d "$(python3 -c 'import json; print(json.load(open("{example}"))["body"])')"{commands}
 """
+TRY_WORKER: Final = "\n  make demo-hire                      # worker door: sign, pay, fetch"
+TRY_KERNEL: Final = (
+    "\n  bin/piecework exec ls               # kernel door: its executions; then exec watch, approvals ls"
+)
 
 
 def main() -> int:
     """Run until a signal; returns the exit status."""
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, _interrupt)
-    base = int(os.environ.get("PIECEWORK_PORT_BASE", PORT_BASE))
     env = {**DEPLOYED, **WORKER, "PIECEWORK_STREAM_KEY": secrets.token_hex(32), **with_own_names(os.environ)}
-    if POLICY in env:
-        env[POLICY] = str(Path(env[POLICY]).resolve())  # functions run in folders of their own
     try:
+        base = port_base(env)
+        env[POLICY] = policy_path(env)
         template = Template.load(ROOT / "template.yaml", parameters(env))
         deployed = template.of_type("AWS::Serverless::Api")
         doors = {api: base + distance for api, distance in DOORS.items() if api in deployed}
@@ -143,14 +142,19 @@ def _process(variables: Mapping[str, str], *arguments: str) -> Iterator[subproce
 
 def _what_next(base: int, doors: Mapping[str, int], endpoint: str, env: Mapping[str, str]) -> str:
     tokens = env.get(TOKENS, "")
-    name = tokens.partition(",")[0].partition("=")[0]
-    credential, token = (f"-u {name}:SECRET ", f" TOKEN={name}=SECRET") if tokens else ("", "")
+    credential = f"-u {tokens.partition(',')[0].partition('=')[0]}:SECRET " if tokens else ""
+    others, commands = "", ""
+    if "WorkerApi" in doors:
+        others += f"\n  worker door    http://127.0.0.1:{doors['WorkerApi']}"
+        others += f"\n  facilitator    {env['FACILITATOR_URL']}"
+        commands += TRY_WORKER
+    if "KernelApi" in doors:
+        others += f"\n  kernel door    http://127.0.0.1:{doors['KernelApi']}/v0/"
+        commands += TRY_KERNEL
     url = f"http://127.0.0.1:{base}"
-    others = f"\n  worker door    http://127.0.0.1:{doors['WorkerApi']}" if "WorkerApi" in doors else ""
-    others += f"\n  facilitator    {env['FACILITATOR_URL']}" if others else ""
-    others += f"\n  kernel door    http://127.0.0.1:{doors['KernelApi']}/v0/" if "KernelApi" in doors else ""
-    shown = NEXT.format(url=url, endpoint=endpoint, credential=credential, token=token, example=EXAMPLE, others=others)
-    return shown + ("  make demo-hire\n" if others else "")
+    return NEXT.format(
+        url=url, endpoint=endpoint, credential=credential, example=EXAMPLE, others=others, commands=commands
+    )
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -10,9 +10,9 @@ from contextlib import closing
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from piecework.aws.clients import aws_errors
 from piecework.jsons import Json
 from piecework_cli.output import CommandError
+from piecework_cli.stacks import output_of
 from piecework_cli.target import local_url
 
 KERNEL_DISTANCE: Final = 2  # of its port from the base port, as `make run` sets them
@@ -23,6 +23,7 @@ PAUSE_SECONDS: Final = 1.0
 OUTPUT: Final = "KernelUrl"  # of a deployed stack
 TERMINAL: Final = frozenset({"execution.completed", "execution.failed", "execution.cancelled"})
 OK: Final = 200
+FIRST_REFUSAL: Final = 300
 
 
 def add_kernel_options(parser: argparse.ArgumentParser) -> None:
@@ -45,16 +46,18 @@ class KernelClient:
     def __init__(self, url: str, token: str | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise CommandError(f"{url} is no URL of a kernel door")
+            raise CommandError(f"{url} is not the URL of a kernel door; it reads like http://127.0.0.1:8789")
         self.url, self._host, self._tls = url.rstrip("/"), parts.netloc, parts.scheme == "https"
-        self._base = parts.path.rstrip("/")
+        self._base = parts.path.rstrip("/").removesuffix("/v0")  # requests name it themselves
         self._headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> "KernelClient":
         """The door that the command line names: an URL, a stack's, or this machine's."""
         if options.url != os.environ.get("PIECEWORK_WORKER_URL"):
-            raise CommandError("--url is a worker's; say `--kernel URL` behind the group")
+            raise CommandError(
+                "--url names a worker; write `--kernel URL` after the group: piecework exec --kernel URL ls"
+            )
         url = options.kernel or (_deployed(options.stack) if options.stack else local_url(KERNEL_DISTANCE))
         return cls(url, options.token)
 
@@ -72,7 +75,9 @@ class KernelClient:
                 answer = connection.getresponse()
                 text = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise CommandError(f"{self.url} does not answer ({type(error).__name__}); is it running?") from None
+            raise CommandError(
+                f"{self.url} does not answer ({type(error).__name__}); start `make run`, or name a door with --kernel"
+            ) from None
         return self._document(answer.status, text)
 
     def follow(self, execution_id: str, after: int) -> Iterator[dict[str, Any]]:
@@ -114,11 +119,14 @@ class KernelClient:
         try:
             document = json.loads(text)
         except ValueError:
-            raise CommandError(f"{self.url} does not answer as a kernel door (status {status})") from None
-        if status >= 300:
-            told = document.get("error") if isinstance(document, dict) else None
-            raise Refusal(f"{status}: {told or 'refused'}")
-        return document
+            document = None
+        if status < FIRST_REFUSAL and document is not None:
+            return document
+        if not _is_kernels(document):
+            raise CommandError(
+                f"{self.url} is not a kernel door (it answers {status}); `make run` serves one on port 8789"
+            )
+        raise Refusal(f"{status}: {document['error']}")
 
     def _connection(self, seconds: float) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._tls else http.client.HTTPConnection
@@ -137,12 +145,12 @@ def query(members: Mapping[str, Any], labels: Sequence[str] = ()) -> str:
 
 
 def _deployed(stack: str) -> str:
-    import boto3
+    url = output_of(stack, OUTPUT)
+    if not url:
+        raise CommandError(f"the stack {stack} has no kernel door; deploy it with DeployKernelDoor=true")
+    return url
 
-    with aws_errors(f"the stack {stack}"):
-        cloudformation: Any = boto3.client("cloudformation")
-        found = cloudformation.describe_stacks(StackName=stack)["Stacks"][0].get("Outputs", [])
-    urls = [output["OutputValue"] for output in found if output["OutputKey"] == OUTPUT]
-    if not urls:
-        raise CommandError(f"the stack {stack} has no kernel door; DeployKernelDoor puts it there")
-    return str(urls[0])
+
+def _is_kernels(document: object) -> bool:
+    """Whether an error body is one that a kernel door writes."""
+    return isinstance(document, dict) and {"error", "code", "details"} <= document.keys()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 KEY: Final = re.compile(r"(0x)?[0-9a-fA-F]{64}")
+DEVELOPMENT_KEY: Final = "0x" + "22" * 32  # of the wallet of `make run`; never for real money
 PASSWORD: Final = "PIECEWORK_KEY_PASSWORD"  # noqa: S105  # the name of a variable
 
 
@@ -26,6 +27,9 @@ def add(commands: "Commands") -> None:
     new = group.add_parser("new", help="make a plain key file, for trying out and test nets; prints the address")
     new.add_argument("file", type=Path)
     new.set_defaults(run=make)
+    local = group.add_parser("local", help="write the key file of the local worker's wallet, which everybody knows")
+    local.add_argument("file", type=Path)
+    local.set_defaults(run=make_local)
     address = group.add_parser("address", help="print a key file's address")
     address.add_argument("file", type=Path)
     address.set_defaults(run=lambda options: print(address_of(read_key(options.file))))
@@ -33,13 +37,23 @@ def add(commands: "Commands") -> None:
 
 def make(options: argparse.Namespace) -> None:
     """Write a fresh key to a file that is not there yet, and print its address."""
-    key = "0x" + secrets.token_hex(32)
+    _write(options.file, "0x" + secrets.token_hex(32))
+
+
+def make_local(options: argparse.Namespace) -> None:
+    """Write the development key whose wallet `make run` gives its worker, and print its address."""
+    _write(options.file, DEVELOPMENT_KEY)
+
+
+def _write(path: Path, key: str) -> None:
     try:
-        descriptor = os.open(options.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(key + "\n")
+    except FileExistsError:
+        raise CommandError(f"{path} exists already; a key file is never written over") from None
     except OSError as error:
-        raise CommandError(f"{options.file}: {error.strerror}") from None
+        raise CommandError(f"{path}: {error.strerror}") from None
     print(address_of(key))
 
 
@@ -77,4 +91,4 @@ def _decrypted(path: Path, text: str) -> str:
     try:
         return "0x" + bytes(Account.decrypt(json.loads(text), password)).hex()
     except (ValueError, KeyError, TypeError):
-        raise CommandError(f"{path} is no key store that this password opens") from None
+        raise CommandError(f"{path} is not a key store that this password opens") from None

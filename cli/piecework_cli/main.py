@@ -1,6 +1,7 @@
 """`piecework`: reads the command line and runs one command; each group of commands is a module that adds itself."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -20,18 +21,31 @@ GROUPS: Final[tuple[Callable[["Commands[argparse.ArgumentParser]"], None], ...]]
     kernel_executions.add,
     approvals.add,
 )
+READER_LEFT: Final = 141  # what a shell shows for a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0, 1 for a refusal, 2 for a command line that makes no sense."""
     options = parser().parse_args(arguments)
     try:
-        return int(options.run(options) or 0)
+        status = int(options.run(options) or 0)
+        sys.stdout.flush()
+        return status
     except PieceworkError as error:
         print(f"piecework: {error.message}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        _say_no_more()
+        return READER_LEFT
     except KeyboardInterrupt:
         return 130
+
+
+def _say_no_more() -> None:
+    """Let the interpreter's last flush of stdout go nowhere, since its reader (`head`, say) has left."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def parser() -> argparse.ArgumentParser:

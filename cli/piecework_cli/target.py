@@ -9,18 +9,21 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
-from piecework.aws.clients import Clients, aws_errors
+from piecework.aws.clients import Clients
 from piecework.hire.exchange import Answer, Endpoint
 from piecework.hire.settings import WorkerSettings
 from piecework.jsons import Json
 from piecework_cli.output import CommandError
+from piecework_cli.stacks import variables_of
 
 RUNTIME_PORT: Final = 8787
 WORKER_DISTANCE: Final = 1  # from the base port, as `make run` sets them
 FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
+LAST_PORT_BASE: Final = 65_535 - AWS_DISTANCE  # every port above the base must exist
+FIRST_REFUSAL: Final = 300
 REQUEST_SECONDS: Final = 40.0  # more than the edge's 29
 SETTINGS_OF: Final = "HireFunction"  # the function that has every setting of the door
 LOCAL: Final[Mapping[str, str]] = {  # what `make run` sets unless its environment says else
@@ -61,7 +64,7 @@ class Target:
     def variables(self) -> Mapping[str, str]:
         """The worker's environment: tables, addresses, settings."""
         near = {"AWS_ENDPOINT_URL": local_url(AWS_DISTANCE), "FACILITATOR_URL": local_url(FACILITATOR_DISTANCE)}
-        found = _deployed(self.stack) if self.stack else {**LOCAL, **near}
+        found = variables_of(self.stack, SETTINGS_OF) if self.stack else {**LOCAL, **near}
         return {**found, **{name: value for name, value in os.environ.items() if value}}
 
     @property
@@ -95,26 +98,18 @@ class Target:
             CommandError: it does not answer with a JSON object.
         """
         answer = Endpoint(self.url).exchange(method, path, body, headers or {}, REQUEST_SECONDS)
-        if not isinstance(answer, Answer) or answer.document is None:
-            raise CommandError(f"{self.url} does not answer as a worker; is it running?")
+        if not isinstance(answer, Answer):
+            raise CommandError(f"{self.url} does not answer; start `make run`, or name another worker with --url")
+        if answer.document is None or (answer.status >= FIRST_REFUSAL and "status" not in answer.document):
+            raise CommandError(
+                f"{self.url} is not a worker door (it answers {answer.status}); `make run` serves one on port 8788"
+            )
         return answer
 
 
 def local_url(distance: int) -> str:
     """The base URL of what `make run` starts at this distance from its first port."""
     base = os.environ.get("PIECEWORK_PORT_BASE", str(RUNTIME_PORT))
-    if not base.isdecimal():
-        raise CommandError("PIECEWORK_PORT_BASE must be a port number")
+    if not (base.isascii() and base.isdecimal() and 0 < int(base[:6]) <= LAST_PORT_BASE):
+        raise CommandError(f"PIECEWORK_PORT_BASE must be a number from 1 to {LAST_PORT_BASE}, not {base[:40]!r}")
     return f"http://127.0.0.1:{int(base) + distance}"
-
-
-def _deployed(stack: str) -> dict[str, str]:
-    import boto3
-
-    with aws_errors(f"the stack {stack}"):
-        cloudformation: Any = boto3.client("cloudformation")
-        resource = cloudformation.describe_stack_resource(StackName=stack, LogicalResourceId=SETTINGS_OF)
-        function = resource["StackResourceDetail"]["PhysicalResourceId"]
-        functions: Any = boto3.client("lambda")
-        found = functions.get_function_configuration(FunctionName=function)
-    return dict(found["Environment"]["Variables"])

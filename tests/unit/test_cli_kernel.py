@@ -167,7 +167,7 @@ def test_a_door_that_is_no_kernel_is_told_so(door, capsys):
     door.say("GET /v0/executions", b"<html>")
 
     assert main(["exec", "ls"]) == 1
-    assert "does not answer as a kernel door" in capsys.readouterr().err
+    assert "is not a kernel door" in capsys.readouterr().err
 
 
 def test_a_signal_carries_its_payload(door, capsys):
@@ -228,10 +228,10 @@ def test_nobody_at_the_address_is_told_with_the_address(monkeypatch, capsys):
 
 def test_a_workers_address_is_not_taken_for_a_kernels(door, capsys):
     assert main(["--url", "http://127.0.0.1:8788", "exec", "ls"]) == 1
-    assert "say `--kernel URL`" in capsys.readouterr().err
+    assert "write `--kernel URL`" in capsys.readouterr().err
     assert door.asked == []
 
 
 def test_an_address_that_is_none_is_refused(capsys):
     assert main(["exec", "--kernel", "localhost:8789", "ls"]) == 1
-    assert "no URL of a kernel door" in capsys.readouterr().err
+    assert "not the URL of a kernel door" in capsys.readouterr().err

@@ -1,0 +1,48 @@
+"""What is wrong with the settings of `make run`, found before anything is started and told in one sentence."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from local.aws import NotStarted
+from local.gateway.variables import ROOT
+from piecework.errors import PieceworkError
+from piecework.kernel.policy.sources import load_path
+
+PORT_BASE: Final = "PIECEWORK_PORT_BASE"
+FIRST_PORT: Final = 8787
+LAST_DISTANCE: Final = 5  # of the embedded AWS from the base port
+LAST_PORT: Final = 65_535
+POLICY: Final = "PIECEWORK_POLICY"
+
+
+def port_base(env: Mapping[str, str]) -> int:
+    """The first of the local ports.
+
+    Raises:
+        NotStarted: the setting is not a port number, or leaves too few ports above it.
+    """
+    given = env.get(PORT_BASE) or str(FIRST_PORT)
+    last = LAST_PORT - LAST_DISTANCE
+    if given.isascii() and given.isdecimal() and 0 < int(given[:6]) <= last:
+        return int(given)
+    raise NotStarted(f"{PORT_BASE} must be a number from 1 to {last}, not {given[:40]!r}")
+
+
+def policy_path(env: Mapping[str, str]) -> str:
+    """The policy that the environment names, as a whole path; empty where it names none.
+
+    Functions run in folders of their own, so a relative path means the folder of the caller, or the project's.
+
+    Raises:
+        NotStarted: it cannot be loaded.
+    """
+    given = env.get(POLICY, "")
+    if not given:
+        return ""
+    path = next((place for place in (Path(given), ROOT / given) if place.exists()), Path(given)).resolve()
+    try:
+        load_path(path)
+    except PieceworkError as error:
+        raise NotStarted(f"{POLICY}={given}: {error.message}") from error
+    return str(path)
