@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from local import aws
-from local.gateway.environments import FunctionFailed, Pool
+from local.gateway.environments import FunctionFailed
+from local.gateway.pool import Pool
 from local.gateway.routes import Function, api_of
 from local.gateway.runtime_api import Invocation
 from local.gateway.variables import ROOT, of_function, parameters

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import secrets
+import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -17,8 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from local.gateway import edge
 from local.gateway.authorizing import authorize
-from local.gateway.environments import FunctionFailed, Pool, Throttled
+from local.gateway.environments import FunctionFailed
 from local.gateway.events import Call, MalformedResponse, http_response, proxy_event, request_context
+from local.gateway.pool import ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
 from local.gateway.recording import RECORD_AWS_CALLS, recorders
 from local.gateway.routes import Api, QueueSource, Route, Source, match
 from local.gateway.runtime_api import Invocation
@@ -28,6 +30,8 @@ from local.gateway.web_app import WRAPPER, WebApp
 
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024  # what a REST API takes
 MAX_PAYLOAD_BYTES: Final = 6 * 1024 * 1024  # what a synchronous Lambda invocation takes
+FIRST_SERVER_ERROR: Final = 500
+REASON_CHARACTERS: Final = 300
 
 
 class Gateway:
@@ -42,7 +46,12 @@ class Gateway:
         variables |= {name: recorder.variables for name, recorder in self._recorders.items()}
         apps = {name for name, function in api.functions.items() if WRAPPER in function.environment}
         self._apps = {name: WebApp(api.functions[name], variables[name]) for name in apps}
-        self._pools = {name: Pool(api.functions[name], variables[name]) for name in api.functions if name not in apps}
+        most = int(caller.get(ENVIRONMENTS) or MAX_ENVIRONMENTS)
+        self._pools = {
+            name: Pool(function, variables[name], most=most)
+            for name, function in api.functions.items()
+            if name not in apps
+        }
         self._endpoint = caller.get("AWS_ENDPOINT_URL")
         self._sweep_seconds = float(caller.get(SWEEP_SECONDS, 0))  # instead of a schedule's own; 0: as declared
         self._running: set[asyncio.Task[bytes]] = set()
@@ -81,6 +90,8 @@ class Gateway:
                 raise edge.Stopped(edge.TOO_LARGE)
             response = await self._answer(call)
         except edge.Stopped as stopped:
+            if stopped.failure.status >= FIRST_SERVER_ERROR:
+                print(_reason(call, stopped), file=sys.stderr, flush=True)
             response = _response(edge.answer(self._api, stopped.failure, call))
         response.headers["x-amzn-RequestId"] = call.request_id
         response.headers.setdefault("X-Amzn-Trace-Id", call.trace_id)
@@ -133,6 +144,14 @@ class Gateway:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # nobody may be waiting for it any more
+
+
+def _reason(call: Call, stopped: edge.Stopped) -> str:
+    """The line that says why the edge itself answered with a server error."""
+    failure, cause = stopped.failure, stopped.__cause__
+    why = " ".join(str(cause).split()) if cause else failure.message
+    kind = f"{type(cause).__name__}: " if cause else ""
+    return f"gateway: {failure.status} {call.method} {call.path[:REASON_CHARACTERS]}: {kind}{why[:REASON_CHARACTERS]}"
 
 
 def _response(reply: edge.Reply) -> Response:

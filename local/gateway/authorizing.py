@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from local.gateway import edge
-from local.gateway.environments import FunctionFailed, Pool, Throttled
+from local.gateway.environments import FunctionFailed
 from local.gateway.events import Call, authorizer_event, method_arn
+from local.gateway.pool import Pool, Throttled
 from local.gateway.routes import Api, Route
 from local.gateway.runtime_api import Invocation
 

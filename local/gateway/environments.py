@@ -10,14 +10,7 @@ from local.gateway.routes import Function
 from local.gateway.runtime_api import Answer, Invocation, RuntimeApi
 from local.tether import tethered
 
-MAX_ENVIRONMENTS: Final = 40  # per function; enough for every race we test, few enough for a laptop's memory
 INIT_SECONDS: Final = 60  # AWS allows 10 and then starts again; a busy laptop needs longer
-IDLE_SECONDS: Final = 300
-REAP_SECONDS: Final = 30
-
-
-class Throttled(Exception):
-    """Every environment the function may have is busy."""
 
 
 class FunctionFailed(Exception):
@@ -57,6 +50,18 @@ class Environment:
             start_new_session=True,
         )
         return cls(api, process)
+
+    async def initialised(self) -> None:
+        """Wait until it asks for work.
+
+        Raises:
+            FunctionFailed: it ended first.
+        """
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._api.ready.wait(), INIT_SECONDS)
+        if not self.alive or not self._api.ready.is_set():
+            self.kill()
+            raise FunctionFailed(self._api.answer.result().error_message() if self._api.answer.done() else "no start")
 
     @property
     def alive(self) -> bool:
@@ -98,78 +103,3 @@ class Environment:
         await self.process.wait()
         self._api.settle(Answer(b'{"errorType":"Runtime.ExitError","errorMessage":"Runtime exited"}', failed=True))
         self._api.close()
-
-
-class Pool:
-    """The environments of one function; what they write goes to `log`, or where ours goes."""
-
-    def __init__(self, function: Function, variables: Mapping[str, str], log: IO[Any] | None = None) -> None:
-        self.function = function
-        self._variables = variables
-        self._log = log
-        self._idle: list[Environment] = []
-        self._all: set[Environment] = set()
-        self._starting = 0
-        self._reaper: asyncio.Task[None] | None = None
-
-    async def open(self, *, ahead: bool = True) -> None:
-        """Start the first environment ahead of the first request, or with it."""
-        if ahead:
-            self._idle.append(await self._start())
-        self._reaper = asyncio.create_task(self._reap())
-
-    async def close(self) -> None:
-        """End every environment, busy or not."""
-        if self._reaper is not None:
-            self._reaper.cancel()
-        await asyncio.gather(*(environment.stop() for environment in self._all))
-
-    async def invoke(self, invocation: Invocation) -> bytes:
-        """Run one invocation in a warm environment, or in a new one.
-
-        Raises:
-            Throttled: the function has no environment left.
-            FunctionFailed: there is no response.
-        """
-        while environment := self._warm():
-            with contextlib.suppress(Gone):  # it died while it was idle; nothing has been run
-                return await self._run(environment, invocation)
-        return await self._run(await self._start(), invocation)
-
-    async def _run(self, environment: Environment, invocation: Invocation) -> bytes:
-        try:
-            return await environment.invoke(invocation, self.function.timeout_seconds)
-        finally:
-            if environment.alive:
-                self._idle.append(environment)
-            else:
-                self._all.discard(environment)
-
-    def _warm(self) -> Environment | None:
-        while self._idle:
-            environment = self._idle.pop()
-            if environment.alive:
-                return environment
-            self._all.discard(environment)
-        return None
-
-    async def _start(self) -> Environment:
-        allowed = min(self.function.reserved or MAX_ENVIRONMENTS, MAX_ENVIRONMENTS)
-        if len(self._all) + self._starting >= allowed:
-            raise Throttled(self.function.name)
-        self._starting += 1
-        try:
-            environment = await Environment.start(self.function, self._variables, self._log)
-        finally:
-            self._starting -= 1
-        self._all.add(environment)
-        return environment
-
-    async def _reap(self) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            while True:
-                await asyncio.sleep(REAP_SECONDS)
-                old = [idle for idle in self._idle[:-1] if time.monotonic() - idle.idle_since > IDLE_SECONDS]
-                self._idle = [idle for idle in self._idle if idle not in old]
-                self._all.difference_update(old)
-                await asyncio.gather(*(idle.stop() for idle in old))

@@ -45,6 +45,7 @@ class RuntimeApi:
         self._timeout_seconds = timeout_seconds
         self._waiting: asyncio.Queue[Invocation | None] = asyncio.Queue()
         self._server: asyncio.Server | None = None
+        self.ready = asyncio.Event()  # it has initialised, or it is gone
         self.taken = asyncio.Event()
         self.delivered = False
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -57,6 +58,7 @@ class RuntimeApi:
 
     def close(self) -> None:
         """Stop listening, and stop waiting for work on behalf of a process that is gone."""
+        self.ready.set()
         self._waiting.put_nowait(None)
         if self._server is not None:
             self._server.close()
@@ -93,6 +95,7 @@ class RuntimeApi:
     async def _reply(self, request: str, body: bytes, reader: asyncio.StreamReader) -> bytes:
         _, path, _ = request.split(" ", 2)
         if path.endswith("/invocation/next"):
+            self.ready.set()
             invocation = await self._waiting.get()
             if invocation is None or reader.at_eof():  # the process is gone: what it did not get, another may have
                 raise ConnectionResetError

@@ -17,7 +17,8 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.aws import client
-from local.gateway.environments import FunctionFailed, Throttled
+from local.gateway.environments import FunctionFailed
+from local.gateway.pool import Throttled
 from local.gateway.routes import QueueSource, ScheduleSource
 from local.gateway.runtime_api import Invocation
 from local.template import ACCOUNT, LOCAL_QUEUES, REGION

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from local import aws
-from local.gateway.environments import Pool
+from local.gateway.pool import Pool
 from local.gateway.recording import Recorder
 from local.gateway.routes import Function, api_of
 from local.gateway.sources import _invocation
