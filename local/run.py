@@ -72,9 +72,9 @@ def main() -> int:
             endpoint = os.environ.get("AWS_ENDPOINT_URL") or f"http://127.0.0.1:{base + AWS_DISTANCE}"
             if "WorkerApi" in doors and "FACILITATOR_URL" not in env:
                 env |= running.enter_context(_facilitator(base + FACILITATOR_DISTANCE))
-            processes = [doors_running.enter_context(_door(api, port, endpoint, env)) for api, port in doors.items()]
             provision(template, running.enter_context(_aws(base + AWS_DISTANCE)))
             running.callback(doors_running.close)  # they end before what they use
+            processes = [doors_running.enter_context(_door(api, port, endpoint, env)) for api, port in doors.items()]
             for port, process in zip(doors.values(), processes, strict=True):
                 wait_until_answers(f"http://127.0.0.1:{port}/health", process)
             if "KernelApi" in doors and env.get(DEMO, "on") != "off":

@@ -19,17 +19,21 @@ from local.template import REGION
 from local.tether import tethered
 
 CLIENTS: Final = 4
+FEW: Final = 8
+CROWD: Final = 200
 TIMEOUT_SECONDS: Final = 60
 HEADERS: Final = {"Content-Type": "application/json"}
 NOTHING: Final[Mapping[str, str]] = {}
 
 
 def measure(endpoint: str, seconds: float) -> dict[str, float]:
-    """Answers per second to `/execute` and to `/capabilities`."""
+    """Answers per second to `/execute` and to `/capabilities`, and to `/execute` for few clients and for a crowd."""
     with gateway(endpoint) as port:
         return {
             "gateway_requests_per_second": rate(port, "/execute", seconds),
             "gateway_capabilities_per_second": rate(port, "/capabilities", seconds),
+            "gateway_few_per_second": rate(port, "/execute", seconds, FEW),
+            "gateway_crowd_per_second": rate(port, "/execute", seconds, CROWD),
         }
 
 
@@ -51,9 +55,9 @@ def gateway(endpoint: str, api: str = "RuntimeApi", variables: Mapping[str, str]
         stop(process)
 
 
-def rate(port: int, path: str, seconds: float) -> float:
-    """Answers per second over a few clients that each wait for their answer; their first requests only warm up."""
-    ready = threading.Barrier(CLIENTS)
+def rate(port: int, path: str, seconds: float, clients: int = CLIENTS) -> float:
+    """Answers per second over clients that each wait for their answer; their first requests only warm up."""
+    ready = threading.Barrier(clients)
     answered: list[float] = []
 
     def client() -> None:
@@ -67,12 +71,12 @@ def rate(port: int, path: str, seconds: float) -> float:
         answered.append(count / (time.perf_counter() - began))
         connection.close()
 
-    threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    threads = [threading.Thread(target=client) for _ in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if len(answered) < CLIENTS:
+    if len(answered) < clients:
         raise RuntimeError(f"{path} did not answer every client")
     return sum(answered)
 

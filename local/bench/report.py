@@ -12,6 +12,7 @@ RATIOS: Final[Mapping[str, tuple[str, str, float]]] = {
     "hire_cold_vs_boto3": ("cold_hire_ms", "cold_boto3_ms", 1.4),
     "hire_cold_vs_idiomatic": ("cold_hire_ms", "cold_idiomatic_ms", 0.72),
     "paid_worker_vs_x402_sdk": ("paid_worker_ms", "paid_x402_sdk_ms", 2.5),
+    "gateway_few_vs_crowd": ("gateway_few_per_second", "gateway_crowd_per_second", 1.0),
     "execute_warm_vs_powertools": ("warm_execute_piecework_us", "warm_execute_powertools_us", 0.7),
     "verify_warm_vs_powertools": ("warm_verify_piecework_us", "warm_verify_powertools_us", 1.0),
     "execute_warm_vs_fastapi": ("warm_execute_piecework_us", "warm_execute_fastapi_us", 0.7),

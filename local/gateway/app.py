@@ -26,6 +26,7 @@ from local.gateway.routes import Api, QueueSource, Route, Source, match
 from local.gateway.runtime_api import Invocation
 from local.gateway.sources import QueuePoller, run_schedule
 from local.gateway.variables import SWEEP_SECONDS, of_function
+from local.gateway.visitors import Visitors
 from local.gateway.web_app import WRAPPER, WebApp
 
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024  # what a REST API takes
@@ -52,6 +53,7 @@ class Gateway:
             for name, function in api.functions.items()
             if name not in apps
         }
+        self._visitors = Visitors(api, caller)
         self._endpoint = caller.get("AWS_ENDPOINT_URL")
         self._sweep_seconds = float(caller.get(SWEEP_SECONDS, 0))  # instead of a schedule's own; 0: as declared
         self._running: set[asyncio.Task[bytes]] = set()
@@ -106,6 +108,8 @@ class Gateway:
             await run_schedule(replace(source, seconds=self._sweep_seconds or source.seconds), invoke)
 
     async def _answer(self, call: Call) -> Response:
+        if problem := self._visitors.problem(call):
+            raise edge.Stopped(replace(edge.NOT_SERVED, message=problem))
         route, parameters = match(self._api, call.method, call.path)
         if route is None:
             raise edge.Stopped(edge.NO_ROUTE)

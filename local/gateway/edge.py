@@ -33,6 +33,7 @@ UNAUTHORIZED: Final = Failure("UNAUTHORIZED", 401, "Unauthorized")
 ACCESS_DENIED: Final = Failure("ACCESS_DENIED", 403, "User is not authorized to access this resource")
 AUTHORIZER_FAILURE: Final = Failure("AUTHORIZER_FAILURE", 500, "Internal server error")
 AUTHORIZER_MALFORMED: Final = Failure("AUTHORIZER_CONFIGURATION_ERROR", 500, "Internal server error")
+NOT_SERVED: Final = Failure("LOCAL_ONLY", 403, "")  # this machine's own rule; its text says what to do
 TOO_LARGE: Final = Failure("REQUEST_TOO_LARGE", 413, "HTTP content length exceeded 10485760 bytes.")
 PAYLOAD_TOO_LARGE: Final = Failure("REQUEST_TOO_LARGE", 413, "Request Too Long")
 TIMED_OUT: Final = Failure("INTEGRATION_TIMEOUT", 504, "Endpoint request timed out")

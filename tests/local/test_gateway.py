@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from threading import Barrier
 import httpx
 import pytest
 
+from local.conformance.target import a_task
 from tests.support.machine import Gateways, RunningGateway, children, wait_until
 
 BUNDLE = Path(__file__).parent / "bundle" / "template.yaml"
@@ -202,7 +204,7 @@ def test_a_client_that_leaves_does_not_end_the_work(edge, tmp_path):
     port = int(edge.url.rpartition(":")[2])
 
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        head = f"POST /probe HTTP/1.1\r\nhost: x\r\nauthorization: a\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"POST /probe HTTP/1.1\r\nhost: localhost\r\nauthorization: a\r\ncontent-length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         time.sleep(0.2)
 
@@ -248,6 +250,58 @@ def test_a_function_without_a_free_environment_is_refused(edge):
 
     assert (taken.status_code, refused.status_code) == (200, 500)
     assert refused.json()["error"] == "failed"
+
+
+def test_a_crowd_waits_for_environments_instead_of_being_refused(fresh_edge):
+    """Sixty-four at once: more than one function has environments here, and more than a laptop should start."""
+    with ThreadPoolExecutor(64) as threads:
+        answers = list(threads.map(lambda _: httpx.put(f"{fresh_edge.url}/probe", json={}, timeout=60), range(192)))
+
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.json()["pid"] for answer in answers}) <= 16
+
+
+def test_requests_beyond_the_environments_take_their_turns(gateway):
+    edge = gateway(api="ProbeApi", template=BUNDLE, fresh=True, PIECEWORK_LOCAL_ENVIRONMENTS="1")
+
+    with ThreadPoolExecutor(3) as threads:
+        answers = list(threads.map(lambda _: edge.http.put("/probe", json={"sleep": 1.2}), range(3)))
+
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert len({answer.json()["pid"] for answer in answers}) == 1
+    edge.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "wish", "reason"),
+    [
+        ("PUT", "/probe", {"raise": "secret"}, "502 PUT /probe: FunctionFailed: secret"),
+        ("PUT", "/probe", {"exit": 3}, "502 PUT /probe: FunctionFailed: Runtime exited"),
+        ("PUT", "/probe", {"response": []}, "502 PUT /probe: MalformedResponse"),
+        ("GET", "/broken", {}, "502 GET /broken: FunctionFailed: "),
+    ],
+)
+def test_each_server_error_of_the_gateway_leaves_a_line_with_its_reason(edge, method, path, wish, reason):
+    assert edge.http.request(method, path, json=wish).status_code == 502
+
+    wait_until(lambda: f"gateway: {reason}" in edge.logged())
+
+
+@pytest.mark.slow
+def test_two_hundred_clients_for_half_a_minute_meet_no_server_error(gateway):
+    door = gateway(fresh=True)
+    until, statuses = time.monotonic() + 30, Counter()
+
+    def client(_: int) -> None:
+        with httpx.Client(base_url=door.url, trust_env=False, timeout=60) as http:
+            while time.monotonic() < until:
+                statuses[http.post("/execute", json=a_task()).status_code] += 1
+
+    with ThreadPoolExecutor(200) as threads:
+        list(threads.map(client, range(200)))
+
+    assert set(statuses) == {200}
+    door.close()
 
 
 def test_a_killed_environment_is_one_failed_request(fresh_edge):

@@ -1,0 +1,66 @@
+"""Who may talk to a door on this machine that asks for no credential: programs here, not the web pages of others.
+
+A browser lets any page send requests to 127.0.0.1, and a name that suddenly resolves there makes it the page's own
+origin. So a door without tokens serves only hosts of this machine, and refuses what a page from elsewhere sends. The
+content type is not looked at: `curl -d` must go on working. A worker door is public by nature: there pages may read
+(manifest, preflights), and may do more where `WorkerCorsOrigins` names their origin.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from local.gateway.events import Call
+from local.gateway.routes import Api
+from local.gateway.variables import KERNEL_TOKENS, KERNEL_TOKENS_SECRET, PARAMETER_PREFIX, PUBLIC_BASE_URL, TOKENS
+
+PUBLIC_URLS: Final = ("PIECEWORK_RUNTIME_PUBLIC_URL", PUBLIC_BASE_URL)  # tunnels that the caller has set up
+ORIGINS: Final = f"{PARAMETER_PREFIX}WorkerCorsOrigins"
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+CROSS_SITE: Final = "cross-site"
+
+
+class Visitors:
+    """The rule for one door."""
+
+    def __init__(self, api: Api, caller: Mapping[str, str]) -> None:
+        guarded = any(route.authorizer for route in api.routes)
+        own_tokens = any(KERNEL_TOKENS_SECRET in function.environment for function in api.functions.values())
+        has_tokens = (guarded and caller.get(TOKENS)) or (own_tokens and caller.get(KERNEL_TOKENS))
+        self._open = not has_tokens
+        self._public = not guarded and not own_tokens
+        self._hosts = {urlsplit(caller[name]).hostname for name in PUBLIC_URLS if caller.get(name)}
+        self._origins = {origin.strip() for origin in caller.get(ORIGINS, "").split(",")} - {"", "*"}
+
+    def problem(self, call: Call) -> str:
+        """Why a request is not served; empty where it is."""
+        if not self._open:
+            return ""
+        host = _hostname(f"//{call.header('host')}")
+        if not (_is_here(host) or host in self._hosts):
+            return "without tokens only this machine's own host names are served; use http://127.0.0.1"
+        if self._public and call.method in READING:
+            return ""
+        origin = call.header("origin")
+        if origin and not (_is_here(_hostname(origin)) or origin in self._origins):
+            return "without tokens a web page from elsewhere is not served; set tokens, or open the page from localhost"
+        if not origin and call.header("sec-fetch-site") == CROSS_SITE:
+            return "without tokens a request that another site's page sends is not served; set tokens"
+        return ""
+
+
+def _hostname(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
