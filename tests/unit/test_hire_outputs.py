@@ -6,8 +6,10 @@ from piecework.due import Due, due_at, partitions, sweep
 from piecework.errors import PieceworkError
 from piecework.executors import Artifact
 from piecework.hire.deliverables import StoredFile
-from piecework.hire.inputs import body_digest, details_of
+from piecework.hire.errors import WorkerError
+from piecework.hire.inputs import body_digest, check_input
 from piecework.hire.outputs import OutputRefused, output_of
+from tests.support.contracts import a_record
 from tests.support.hire_fakes import FakeDueTimes
 
 FILE = Artifact("a.txt", b"a", "text/plain")
@@ -68,22 +70,68 @@ def test_the_same_input_in_another_order_is_the_same_body():
     assert body_digest(2**60, b"x") != body_digest(2**60, b"y")  # without a canonical form its bytes count
 
 
+def whole(name, schema):
+    """An object whose one member must fit a schema."""
+    return {"type": "object", "properties": {name: schema}}
+
+
+def refused(schema, body):
+    with pytest.raises(WorkerError) as refusal:
+        check_input(a_record(task__input_schema=schema), body)
+    return refusal.value
+
+
+STRING = {"type": "string"}
+LONG = "n" * 80
+
+
 @pytest.mark.parametrize(
-    ("problem", "body", "details"),
+    ("schema", "body", "details"),
     [
-        ("output.a is not of type string", {"a": 1}, ("a", "/a", "string", "integer")),
-        ("output.colors[0] is not of type string", {"colors": [None]}, ("colors[0]", "/colors/0", "string", "null")),
-        ('output lacks the required member "a/b"', {}, ("a/b", "/a~1b", "a value", "nothing")),
-        ("output is not of type object", [], ("", "", "object", "array")),
-        ('output.n does not satisfy "maximum"', {"n": 1.5}, ("n", "/n", '"maximum"', "number")),
+        (whole("a", STRING), {"a": 1}, ("a", "/a", "string", "integer")),
+        (whole("colors", {"items": STRING}), {"colors": [None]}, ("colors[0]", "/colors/0", "string", "null")),
+        ({"type": "object", "required": ["a/b"]}, {}, ("a/b", "/a~1b", "a value", "nothing")),
+        ({"type": "object"}, [], ("", "", "object", "array")),
+        (whole("n", {"maximum": 1}), {"n": 1.5}, ("n", "/n", '"maximum"', "number")),
+        (whole("first name", STRING), {"first name": 1}, ("first name", "/first name", "string", "integer")),
+        (whole("a.b", STRING), {"a.b": []}, ("a.b", "/a.b", "string", "array")),
+        (whole("a[0]", STRING), {"a[0]": True}, ("a[0]", "/a[0]", "string", "boolean")),
+        (whole("is not", STRING), {"is not": None}, ("is not", "/is not", "string", "null")),
+        (whole("", STRING), {"": 1}, ("", "/", "string", "integer")),
+        (whole("a", whole("", STRING)), {"a": {"": 1}}, ("a.", "/a/", "string", "integer")),
+        (whole("007", STRING), {"007": 1}, ("007", "/007", "string", "integer")),
+        (whole("7", STRING), {"7": 1}, ("7", "/7", "string", "integer")),
+        (whole("é~\n", STRING), {"é~\n": 1}, ("é~\n", "/é~0\n", "string", "integer")),
+        (whole(LONG, STRING), {LONG: 1}, (LONG, f"/{LONG}", "string", "integer")),
+        ({"type": "object", "required": [LONG]}, {}, (LONG, f"/{LONG}", "a value", "nothing")),
+        (
+            whole("a", whole("b c", {"type": ["string", "null"]})),
+            {"a": {"b c": 1}},
+            ("a.b c", "/a/b c", None, "integer"),
+        ),
+        (whole("a", False), {"a": {}}, ("a", "/a", "nothing", "object")),
     ],
 )
-def test_a_refused_input_is_told_where_and_what(problem, body, details):
-    assert details_of(problem, body) == dict(zip(("field", "path", "expected", "received"), details, strict=True))
+def test_a_refused_input_is_told_where_and_what_whatever_its_names_are(schema, body, details):
+    told = refused(schema, body)
+
+    named = dict(zip(("field", "path", "expected", "received"), details, strict=True))
+    assert (told.code, told.status) == ("INVALID_INPUT", 422) and told.message.startswith("input")
+    assert {name: told.details[name] for name, value in named.items() if value is not None} == {
+        name: value for name, value in named.items() if value is not None
+    }
 
 
-def test_a_problem_in_other_words_has_no_details():
-    assert details_of("something else", {}) == {}
+def test_the_text_about_a_refused_input_calls_it_input_and_leaves_its_names_alone():
+    told = refused(whole("output", STRING), {"output": 1})
+
+    assert told.message == "input.output is not of type string" and told.details["path"] == "/output"
+
+
+def test_a_name_as_long_as_a_body_is_not_sent_back():
+    name = "n" * 30_000
+
+    assert refused(whole(name, STRING), {name: 1}).details == {}
 
 
 def test_a_due_time_is_read_back_from_its_row():

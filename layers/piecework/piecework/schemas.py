@@ -7,8 +7,9 @@ keywords, never a value. A known `$schema` (drafts 4, 6, 7, 2019-09, 2020-12) is
 
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 import jsonschema_rs
 
@@ -16,7 +17,7 @@ from piecework.jsons import I64_MIN, U64_MAX, Json, canonical
 from piecework.schema_cost import CostBound
 from piecework.schema_graph import SchemaGraph, SchemaRejected
 
-__all__ = ["Checker", "SchemaRejected", "compile_schema", "minimal_ok"]
+__all__ = ["Checker", "Problem", "SchemaRejected", "compile_schema", "minimal_ok"]
 
 MAX_SCHEMA_BYTES: Final = 131_072  # canonical; no contract that carries it is larger
 REGEX_BYTES: Final = 262_144  # compiled size of one pattern; larger ones take over 2 ms each to build
@@ -37,6 +38,19 @@ _DIALECTS: Final = {
 _TYPE_NAMES: Final = {dict: "object", list: "array", str: "string", float: "number", type(None): "null"}
 
 
+class Problem(NamedTuple):
+    """Why a value does not fit; shows names and places, never a value.
+
+    `path` leads to the place; under `required` its last part is the member that is missing. `expected` says what the
+    keyword asks for there. `text` is a sentence with shortened names, for people alone.
+    """
+
+    path: tuple[str | int, ...]
+    keyword: str
+    expected: str
+    text: str
+
+
 class Checker:
     """One compiled schema; made by `compile_schema`, shared between calls."""
 
@@ -54,7 +68,12 @@ class Checker:
         return self._fits(value)
 
     def explain(self, value: Json) -> str | None:
-        """Where and by which keyword the value fails, or None when it fits; never shows a value.
+        """The sentence of `problem`, or None when the value fits. Raises SchemaRejected as `problem`."""
+        found = self.problem(value)
+        return found and found.text
+
+    def problem(self, value: Json, name: str = "output") -> Problem | None:
+        """Where and by which keyword the value fails, or None when it fits; `name` is what the sentence calls it.
 
         Raises:
             SchemaRejected: checking this value would take too many steps.
@@ -63,13 +82,13 @@ class Checker:
         if self._fits(value):
             return None
         if steps > EXPLAINED_STEPS and self._bound.has_alternatives:
-            return "output does not fit the schema"
+            return Problem((), "", "", f"{name} does not fit the schema")
         try:
             self._validator.validate(value)
         except jsonschema_rs.ValidationError as error:
-            return f"{_path('output', error.instance_path)} {_complaint(error)}"[:MAX_TEXT]
+            return _problem(name, error, value)
         except ValueError:
-            return "output is not a JSON value"
+            return Problem((), "", "a JSON value", f"{name} is not a JSON value")
         return None
 
     def _fits(self, value: Json) -> bool:
@@ -175,18 +194,41 @@ def _refusal(error: jsonschema_rs.ValidationError) -> str:
     return f"{place} is not valid JSON Schema ({kind.name})"[:MAX_TEXT]
 
 
-def _complaint(error: jsonschema_rs.ValidationError) -> str:
-    kind = error.kind
+def _problem(name: str, error: jsonschema_rs.ValidationError, value: Json) -> Problem:
+    kind, path = error.kind, _exact(error, value)
+    place = _path(name, path)
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
-        return f'lacks the required member "{_brief(kind.property)}"'
+        text = f'{place} lacks the required member "{_brief(kind.property)}"'
+        return Problem((*path, kind.property), "required", "a value", text[:MAX_TEXT])
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
-        return f"is not of type {' or '.join(kind.types)}"
+        types = " or ".join(kind.types)
+        return Problem(path, "type", types, f"{place} is not of type {types}"[:MAX_TEXT])
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.FalseSchema):
-        return "is not allowed"
-    return f'does not satisfy "{kind.name}"'
+        return Problem(path, "false", "nothing", f"{place} is not allowed"[:MAX_TEXT])
+    return Problem(path, kind.name, f'"{kind.name}"', f'{place} does not satisfy "{kind.name}"'[:MAX_TEXT])
 
 
-def _path(start: str, parts: list[str | int]) -> str:
+def _exact(error: jsonschema_rs.ValidationError, value: Json) -> tuple[str | int, ...]:
+    """The error's place with names as the value has them: the engine reads `7` and `007` as 7, and drops empty names."""
+    path: list[str | int] = []
+    for part in error.instance_path:
+        if isinstance(part, int) and isinstance(value, dict):
+            part = next((name for name in value if name.isdecimal() and int(name) == part), str(part))
+        while isinstance(value, dict) and part not in value and "" in value:
+            path.append("")
+            value = value[""]
+        path.append(part)
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return tuple(path)
+    while isinstance(value, dict) and "" in value and value != error.instance:
+        path.append("")
+        value = value[""]
+    return tuple(path)
+
+
+def _path(start: str, parts: Sequence[str | int]) -> str:
     shown = start
     for part in parts:
         shown += f"[{part}]" if isinstance(part, int) else f".{_brief(part)}"

@@ -179,8 +179,8 @@ def time_text(at_ms: int) -> str:
 
 
 def _check_shape(document: Json) -> None:
-    if problem := contract_checker().explain(document):
-        raise ContractInvalid("V1", problem.replace("output", "contract", 1))
+    if problem := contract_checker().problem(document, "contract"):
+        raise ContractInvalid("V1", problem.text)
     if not CONTRACT_ID.fullmatch(document["contract_id"]):
         raise ContractInvalid("V2", "contract_id must match ctr_[A-Za-z0-9_-]{1,60}")
 

@@ -1,19 +1,16 @@
 """A task's input: the digest that makes two bodies the same one, and its check against the contract (1.2, 1.5)."""
 
 import hashlib
-import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from piecework.hire.contract_schema import compile_task_schema
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.errors import WorkerError
 from piecework.jsons import Json
-from piecework.schemas import SchemaRejected
+from piecework.schemas import Problem, SchemaRejected
 
-_START: Final = "output"  # what the shared checker calls the value it looks at
-_PROBLEM: Final = re.compile(r"output((?:\.[^.\[\]\s]+|\[[0-9]+\])*) (.*)", re.DOTALL)
-_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
-_MISSING: Final = re.compile(r'lacks the required member "([^"]+)"')
+SHOWN_CHARACTERS: Final = 2_000  # of a path; names are the seeker's own, and may be as long as its body
 _TYPES: Final = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -35,33 +32,39 @@ def check_input(contract: ContractRecord, body: Json) -> None:
         WorkerError: INVALID_INPUT, with the place in `details`.
     """
     try:
-        problem = compile_task_schema(contract.input_schema).explain(body)
+        problem = compile_task_schema(contract.input_schema).problem(body, "input")
     except SchemaRejected as error:
         raise WorkerError("INVALID_INPUT", f"the input could not be checked: {error.message}") from None
     if problem is not None:
-        raise WorkerError("INVALID_INPUT", problem.replace(_START, "input", 1), details_of(problem, body))
+        raise WorkerError("INVALID_INPUT", problem.text, details_of(problem, body))
 
 
-def details_of(problem: str, body: Json) -> dict[str, Json]:
-    """Where and what: `field` as in `colors[0]`, `path` as a JSON pointer, `expected` and `received` where known."""
-    found = _PROBLEM.fullmatch(problem)
-    if not found:
+def details_of(problem: Problem, body: Json) -> dict[str, Json]:
+    """Where and what: `field` as in `colors[0]`, `path` as a JSON pointer, `expected` and `received` where known.
+
+    `path` is exact for every name; `field` is for people and lies beside names that hold dots or brackets.
+    """
+    if not problem.keyword or sum(len(str(part)) for part in problem.path) > SHOWN_CHARACTERS:
         return {}
-    steps: list[str | int] = [name or int(index) for name, index in _STEP.findall(found[1])]
-    complaint, missing = found[2], _MISSING.fullmatch(found[2])
-    if missing:
-        steps, complaint = [*steps, missing[1]], "a value"
-    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
-    pointer = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
-    expected = complaint.removeprefix("is not of type ").removeprefix("does not satisfy ")
-    return {"field": field, "path": pointer, "expected": expected, "received": _received(body, steps)}
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem.path).removeprefix(".")
+    return {
+        "field": field,
+        "path": pointer_to(problem.path),
+        "expected": problem.expected,
+        "received": _received(body, problem.path),
+    }
 
 
-def _received(body: Any, steps: list[str | int]) -> str:
+def pointer_to(path: Sequence[str | int]) -> str:
+    """A path as a JSON pointer (RFC 6901)."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
+def _received(body: Any, path: Sequence[str | int]) -> str:
     value = body
-    for step in steps:
+    for part in path:
         try:
-            value = value[step]
+            value = value[part]
         except (KeyError, IndexError, TypeError):
             return "nothing"
     return "null" if value is None else _TYPES.get(type(value), "nothing")
