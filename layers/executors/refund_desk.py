@@ -7,7 +7,7 @@ person must look; docs/hosted-agents.md has all three. It reads the request itse
 import re
 from typing import Final
 
-from piecework.executors import Outcome, PolicyDenied, Refused, Run, Task, ToolFailed, executor
+from piecework.executors import InputRefused, Outcome, PolicyDenied, Refused, Run, Task, ToolFailed, executor
 from piecework.jsons import Json
 
 TOOL: Final = "pay.refund"
@@ -20,7 +20,7 @@ def refund_desk(task: Task, run: Run) -> Outcome:
     """Refund what the request asks for, and say what came of it.
 
     Raises:
-        Refused: the request names no order or no amount.
+        InputRefused: the request names no order or no amount.
     """
     order, cents = read_request(task)
     try:
@@ -36,7 +36,7 @@ def read_request(task: Task) -> tuple[str, int]:
     """The order and the amount in cents, from the input's own members or from the words of its prompt.
 
     Raises:
-        Refused: one of them is missing.
+        InputRefused: one of them is missing.
     """
     given: Json = task.inputs if isinstance(task.inputs, dict) else {}
     order, cents = given.get("order"), given.get("cents")
@@ -46,7 +46,7 @@ def read_request(task: Task) -> tuple[str, int]:
     if cents is None and (amount := AMOUNT.search(text)):
         cents = int(amount[1]) * 100 + int(amount[2])
     if not isinstance(order, str) or not order:
-        raise Refused("name the order: input.order, or `order A-17` in the prompt")
+        raise InputRefused("name the order: input.order, or `order A-17` in the prompt")
     if isinstance(cents, bool) or not isinstance(cents, int) or cents <= 0:
-        raise Refused("name the amount: input.cents, or `42.00` in the prompt")
+        raise InputRefused("name the amount: input.cents, or `42.00` in the prompt")
     return order, cents

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import Any, Final, Literal
 
-from piecework.executors import Outcome, Refused, Run, Task, executor
+from piecework.executors import InputRefused, Outcome, Refused, Run, Task, executor
 from piecework.jsons import Json, canonical
 
 Stance = Literal["support", "reject", "abstain", "none"]
@@ -78,12 +78,13 @@ def topic_interpretation(task: Task, run: Run) -> Outcome:
     """Interpret `inputs.source_message` against `inputs.candidate_proposals`.
 
     Raises:
-        Refused: there is no source message, or the caller's schema wants more than an interpretation holds.
+        InputRefused: there is no source message.
+        Refused: the caller's schema wants more than an interpretation holds.
     """
     inputs = task.inputs if isinstance(task.inputs, dict) else {}
     source = inputs.get("source_message")
     if not isinstance(source, dict):
-        raise Refused("inputs.source_message: an object is needed")
+        raise InputRefused("inputs.source_message: an object is needed")
     text = _text_of(source)
     proposal = choose(source, _objects(inputs.get("candidate_proposals")), text)
     stance = stance_of(text, prior_stance(_objects(inputs.get("prior_deliberations"))))

@@ -45,7 +45,7 @@ CONTENT: Final[dict[str, Schema]] = {
     "FileOutput": FILE,
 }
 ITEM: Final[Schema] = {"anyOf": [ref(name) for name in CONTENT]}
-WITHHELD: Final = an_object({"type": {"enum": ["text", "json"]}, "withheld": {"const": True}})  # until it is paid
+WITHHELD: Final = an_object({"type": {"enum": ["file", "text", "json"]}, "withheld": {"const": True}})  # not paid
 MULTIPLE: Final = an_object(
     {
         "type": {"const": "multiple"},
@@ -59,7 +59,7 @@ MULTIPLE: Final = an_object(
 DELIVERABLE: Final = an_object(
     {name: schema for name, schema in FILE["properties"].items() if name != "type"}
     | {"expires_at": TIME, "details": {"type": "object"}},
-    optional=("url", "withheld", "expires_at", "details"),
+    optional=("name", "url", "mime", "size", "checksum", "withheld", "expires_at", "details"),
 )
 PAYMENT: Final = an_object(
     {

@@ -15,14 +15,16 @@ from tests.support.hire_stage import BASE, BODY, Stage, stub_facilitator
 from tests.support.streams import FakeStreamLog
 
 PLAN = Artifact("../plan.txt", b"the plan", "text/plain")
-WITHHELD_PLAN = {
+CHECKSUM = "sha256:" + hashlib.sha256(b"the plan").hexdigest()
+GIVEN_AWAY = {
     "type": "file",
     "name": "plan.txt",
     "mime": "text/plain",
     "size": 8,
-    "checksum": "sha256:" + hashlib.sha256(b"the plan").hexdigest(),
+    "checksum": CHECKSUM,
     "withheld": True,
 }
+WITHHELD_PLAN = {"type": "file", "withheld": True}
 
 
 @pytest.fixture
@@ -78,11 +80,11 @@ def test_a_finished_item_is_listed_without_link_or_content_until_it_is_paid(stub
     assert (body["status"], body["final"]) == ("partial", False)
     text, value = ({"type": kind, "withheld": True} for kind in ("text", "json"))
     assert body["output"] == {"type": "multiple", "items": [WITHHELD_PLAN, text, value]}
-    assert body["deliverables"] == [{name: WITHHELD_PLAN[name] for name in WITHHELD_PLAN if name != "type"}]
+    assert body["deliverables"] == [{"withheld": True}]
     assert body["poll_url"] == f"{BASE}/tasks/{body['task_id']}" and body["estimated_completion"].endswith("Z")
     assert body["payment"] == {"status": "authorized"} and body["metadata"]["attempt"] == 1
     assert "secret" not in polled.text and "files.example" not in polled.text and "deliverables/" not in polled.text
-    assert done["status"] == "completed" and done["deliverables"][0]["checksum"] == WITHHELD_PLAN["checksum"]
+    assert done["status"] == "completed" and done["deliverables"][0]["checksum"] == CHECKSUM
     assert done["deliverables"][0]["url"].startswith("https://files.example/") and "final" not in done
     assert len(stage.files.objects) == 1  # stored once
 
@@ -139,7 +141,7 @@ def test_stream_shows_output_live_where_the_task_was_paid_before_the_work(stub):
     live, after = stage.seen, stage.read(contract)
     assert [kind for kind, _ in live] == ["item", "item"]
     assert live[0][1]["url"].startswith("https://files.example/") and "key" not in live[0][1]
-    assert live[0][1]["checksum"] == WITHHELD_PLAN["checksum"] and live[1][1] == {"type": "json", "content": {"a": 1}}
+    assert live[0][1]["checksum"] == CHECKSUM and live[1][1] == {"type": "json", "content": {"a": 1}}
     assert [kind for kind, _ in after] == ["item", "item", "item", "done"]  # the file is not sent twice
     assert after[0][1]["url"] != live[0][1]["url"]  # linked afresh
     assert after[2][1] == {"type": "json", "content": {"score": 7}}
@@ -166,7 +168,7 @@ def test_stream_shows_unpaid_output_but_no_file_where_the_operator_allows_it(stu
     contract = stage.hire("slow", PLAN, {"a": 1}, output={"score": 7})
     stage.done(contract)
 
-    assert stage.seen == [("item", WITHHELD_PLAN), ("item", {"type": "json", "content": {"a": 1}})]
+    assert stage.seen == [("item", GIVEN_AWAY), ("item", {"type": "json", "content": {"a": 1}})]
     assert stage.polled[0].body["output"]["items"][1] == {"type": "json", "withheld": True}
     after = stage.read(contract)
     assert [kind for kind, _ in after] == ["item", "item", "item", "item", "done"]
@@ -214,7 +216,7 @@ def test_a_runner_that_takes_over_lists_its_own_items_only(stub):
 
     def tells(task, run):
         run.item(Artifact(f"part {len(stage.runs)}.txt", b"x", "text/plain"))
-        listed.append([entry["name"] for entry in stage.get(contract, task.task_id).body["deliverables"]])
+        listed.append([item["name"] for item in stage.standing(contract).items])
         if len(stage.runs) == 1:
             raise Crashed
         return Outcome({"score": 7})
@@ -271,7 +273,7 @@ def test_files_told_early_keep_their_names_and_places(stub):
     def tells(task, run):
         run.artifact("a.txt", b"1", "text/plain")
         run.item(Artifact("a.txt", b"2", "text/plain"))
-        listed.extend(stage.get(contract, task.task_id).body["deliverables"])
+        listed.extend(stage.standing(contract).items)
         run.artifact("a.txt", b"3", "text/plain")
         return Outcome({"score": 7})
 

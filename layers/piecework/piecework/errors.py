@@ -88,6 +88,15 @@ class Refused(PieceworkError):
     code = "refused"
 
 
+class InputRefused(Refused):
+    """An executor cannot work on this input, for good; the text speaks of the input alone, never of what was made.
+
+    At the worker door it is the one text of an executor that a seeker reads before it has paid.
+    """
+
+    code = "input_refused"
+
+
 class ToolFailed(Refused):
     """A tool was called and failed; an executor that does not handle it fails with its text."""
 

@@ -5,9 +5,12 @@ One Python function serves every door. It takes a `Task`, uses its `Run`, and re
     @executor("summarise", task_types=("swarm",), profiles={"default": {}, "fast": {}}, expected_ms=8_000)
     def summarise(task: Task, run: Run) -> Outcome: ...
 
-Failure is `Retryable` (try the same piece again) or `Refused` (a permanent answer); anything else is a bug and is
-reported without its text. Between `run.step` calls an executor must be deterministic: a step's result is recorded once
-and replayed when the piece is taken over, so the same steps must come in the same order with the same names.
+Failure is `Retryable` (try the same piece again), `Refused` (a permanent answer) or `InputRefused` (the input is at
+fault); anything else is a bug and is reported without its text. At the worker door a seeker that has not paid reads the
+text of `InputRefused` alone, so that text must speak of the input and never of what was made.
+
+Between `run.step` calls an executor must be deterministic: a step's result is recorded once and replayed when the piece
+is taken over, so the same steps must come in the same order with the same names.
 
 At the kernel door this goes for `run.tool` too. A run that reaches an unfinished tool ends there and costs nothing
 while it waits; when the tool's result, a person's approval or a denial is there, the executor runs again from its top
@@ -25,13 +28,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from piecework.errors import PolicyDenied, Refused, Retryable, SettingsError, ToolFailed
+from piecework.errors import InputRefused, PolicyDenied, Refused, Retryable, SettingsError, ToolFailed
 from piecework.jsons import Json
 
 __all__ = [
     "Artifact",
     "Evidence",
     "Executor",
+    "InputRefused",
     "Outcome",
     "PolicyDenied",
     "Refused",

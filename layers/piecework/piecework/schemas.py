@@ -209,23 +209,27 @@ def _problem(name: str, error: jsonschema_rs.ValidationError, value: Json) -> Pr
 
 
 def _exact(error: jsonschema_rs.ValidationError, value: Json) -> tuple[str | int, ...]:
-    """The error's place with names as the value has them: the engine reads `7` and `007` as 7, and drops empty names."""
+    """The error's place, its names as the value has them: the engine reads `7` and `007` as 7, and drops empty ones."""
     path: list[str | int] = []
     for part in error.instance_path:
-        if isinstance(part, int) and isinstance(value, dict):
-            part = next((name for name in value if name.isdecimal() and int(name) == part), str(part))
-        while isinstance(value, dict) and part not in value and "" in value:
+        while isinstance(value, dict) and _name_of(part, value) not in value and "" in value:
             path.append("")
             value = value[""]
-        path.append(part)
+        path.append(_name_of(part, value))
         try:
-            value = value[part]
+            value = value[path[-1]]
         except (KeyError, IndexError, TypeError):
             return tuple(path)
     while isinstance(value, dict) and "" in value and value != error.instance:
         path.append("")
         value = value[""]
     return tuple(path)
+
+
+def _name_of(part: str | int, value: Json) -> str | int:
+    if not isinstance(part, int) or not isinstance(value, dict):
+        return part
+    return next((name for name in value if name.isdecimal() and int(name) == part), str(part))
 
 
 def _path(start: str, parts: Sequence[str | int]) -> str:

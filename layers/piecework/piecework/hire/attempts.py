@@ -15,9 +15,10 @@ from piecework.executors import Log
 from piecework.hire.charging import Charging, refund_rows
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.executions import LONGEST_LIFE_MS, Execution, Executions, Failure, Moved
+from piecework.hire.failures import Ended
 from piecework.hire.states import MAY_TIME_OUT, State
 from piecework.hire.terms import PaymentTerms
-from piecework.hire.work import Ended, Made, Work
+from piecework.hire.work import Made, Work
 from piecework.pieces import LEASE_MS, new_token
 from piecework.renewal import Renewal
 

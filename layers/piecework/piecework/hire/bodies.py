@@ -13,9 +13,10 @@ from piecework.hire.deliverables import Deliverables
 from piecework.hire.door import error_member
 from piecework.hire.errors import CODES
 from piecework.hire.executions import Execution, Failure, Item
+from piecework.hire.failures import as_told
 from piecework.hire.outputs import items_of
 from piecework.hire.states import State
-from piecework.hire.telling import without_secrets
+from piecework.hire.telling import withheld
 from piecework.hire.terms import receipt_headers
 from piecework.jsons import Json
 
@@ -75,7 +76,7 @@ class Bodies:
     ) -> Answer:
         """202: the task goes on, and some of it is done; before it is paid nothing of that can be had."""
         pending = self.pending(execution, expected_ms)
-        made = [item if execution.is_paid else without_secrets(item) for item in items]
+        made = [item if execution.is_paid else withheld(item) for item in items]
         shown, entries = self._listed(made, is_fresh=True)
         worked_ms = execution.worked_ms or self.clock() - execution.started_at_ms
         body = {
@@ -106,7 +107,7 @@ class Bodies:
 
     def failed(self, execution: Execution, contract: ContractRecord, failure: Failure | None = None) -> Answer:
         """The failure that stands, or another one, with the status it has every time."""
-        told = failure or execution.failure or Failure("INTERNAL_ERROR", "the task failed")
+        told = as_told(failure or execution.failure or Failure("INTERNAL_ERROR", "the task failed"))
         can_retry = CODES[told.code].retryable and execution.state in RETRYABLE
         error = error_member(told.to_error(execution)) | {"retryable": can_retry}
         error["retries_remaining"] = execution.retries_remaining if can_retry else 0

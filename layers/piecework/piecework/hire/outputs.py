@@ -11,8 +11,9 @@ from piecework.errors import BadRequest
 from piecework.executors import Artifact
 from piecework.hire.contract_schema import compile_task_schema
 from piecework.hire.deliverables import FILE_LIMIT, MOST_FILES, StoredFile
+from piecework.hire.inputs import pointer_to
 from piecework.jsons import Json, canonical, loads
-from piecework.schemas import SchemaRejected
+from piecework.schemas import Problem, SchemaRejected
 
 INLINE_BYTES: Final = 1_048_576
 MOST_ITEMS: Final = 100
@@ -20,7 +21,11 @@ ANYTHING: Final[tuple[Json, ...]] = ({}, True)
 
 
 class OutputRefused(Exception):
-    """The output breaks the contract's schema or the limits; the text says where, never what."""
+    """The output breaks the contract's schema or the limits; the text says where, never what, and is for the log."""
+
+    def __init__(self, text: str, problem: Problem | None = None) -> None:
+        super().__init__(text)
+        self.facts = {"path": pointer_to(problem.path), "keyword": problem.keyword} if problem else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,7 @@ def output_of(made: Json, files: Sequence[Artifact], schema: Json, inline_bytes:
         if schema not in ANYTHING:
             raise OutputRefused("output is files alone, which no schema can describe")
         return Output(files)
-    problem = problem_of(content, schema)
-    if problem:
-        raise OutputRefused(problem)
+    _check(content, schema)
     is_text = isinstance(content, str) and (not files or schema in ANYTHING)
     raw = content.encode("utf-8") if is_text else canonical(content)
     if len(raw) > inline_bytes:
@@ -65,6 +68,15 @@ def problem_of(content: Json, schema: Json) -> str | None:
         return compile_task_schema(schema).explain(content)
     except SchemaRejected as error:
         return f"output could not be checked: {error.message}"
+
+
+def _check(content: Json, schema: Json) -> None:
+    try:
+        problem = compile_task_schema(schema).problem(content)
+    except SchemaRejected as error:
+        raise OutputRefused(f"output could not be checked: {error.message}") from None
+    if problem is not None:
+        raise OutputRefused(problem.text, problem)
 
 
 def items_of(output: Mapping[str, Json]) -> list[dict[str, Json]]:

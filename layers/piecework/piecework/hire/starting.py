@@ -16,11 +16,12 @@ from piecework.hire.charging import Charging
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.executions import LONGEST_LIFE_MS, Execution, Executions, NonceTaken
 from piecework.hire.facilitator import Facilitator, SupportedKinds
+from piecework.hire.failures import Ended
 from piecework.hire.ids import new_task_id
 from piecework.hire.payments import Payment, PaymentInvalid, check_payment, claim_key, parse_payment
 from piecework.hire.states import State
 from piecework.hire.views import Views
-from piecework.hire.work import Ended, Made
+from piecework.hire.work import Made
 from piecework.http import Request
 from piecework.jsons import Json, canonical
 

@@ -1,7 +1,8 @@
 """GET /stream/{task_id}: what happens to a task, as server-sent events that can be resumed (worker specification 4.5).
 
 Events are stored per task and generation (its `stream`), numbered without a gap: progress, and the output as it is
-made where that may be given away: the task was paid before the work, or the operator lets unpaid output out. The first
+made where that may be given away: the task was paid before the work, or the operator lets unpaid output out. Elsewhere
+progress is a whole percentage without a text. The first
 reader that finds the task ended puts an end mark at the next number, which nothing later can pass; what follows it
 (`output`, `item`, `error`, `done`) is made from the final body each time, less what was sent before. A file is stored
 as its key and linked when it is read; before the task is paid it has no link.
@@ -20,7 +21,7 @@ from piecework.hire.door import clean
 from piecework.hire.errors import WorkerError
 from piecework.hire.executions import Execution, Executions, Item
 from piecework.hire.ids import CONTRACT_ID
-from piecework.hire.telling import Telling, without_secrets
+from piecework.hire.telling import Telling, without_link
 from piecework.jsons import Json, canonical, loads
 from piecework.pieces import Overflow
 
@@ -114,10 +115,13 @@ class Recording(Telling):
     _recorder: Recorder | None = None
 
     def progress(self, execution: Execution, pct: float, text: str) -> None:
-        self._of(execution)(pct, text)
+        if self._may_show(execution):
+            self._of(execution)(pct, text)
+        else:  # a text may quote what was made, and so may the digits behind the point
+            self._of(execution)(float(int(_percent(pct))))
 
     def item(self, execution: Execution, item: Item) -> None:
-        data = without_secrets(item) if item["type"] == "file" and not execution.is_paid else item
+        data = without_link(item) if item["type"] == "file" and not execution.is_paid else item
         if self._may_show(execution) and len(canonical(dict(data))) <= LIVE_BYTES:
             self._of(execution).tell("item", data)
 

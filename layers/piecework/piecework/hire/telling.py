@@ -110,7 +110,11 @@ def _content(part: Json) -> Item | None:
     return {"type": "text" if isinstance(content, str) else "json", "content": content}
 
 
-def without_secrets(item: Item) -> dict[str, Json]:
-    """What may be said of an item that is not paid: for a file all but its whereabouts, else its type."""
-    named = {name: value for name, value in item.items() if name not in ("key", "content", "pointer")}
-    return named | {"withheld": True}
+def withheld(item: Item) -> dict[str, Json]:
+    """What may be said of an item that is not paid: its type. A size or a checksum would tell of its content."""
+    return {"type": item["type"], "withheld": True}
+
+
+def without_link(item: Item) -> dict[str, Json]:
+    """A file that is not paid, where the operator gives unpaid output away: everything but its whereabouts."""
+    return {name: value for name, value in item.items() if name != "key"} | {"withheld": True}

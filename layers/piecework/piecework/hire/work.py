@@ -4,32 +4,27 @@ An attempt ends as `Made` (a checked result, its files stored), or as `Ended` wi
 leaves the seeker another attempt. Steps that were recorded are replayed when an interrupted attempt runs again.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from piecework.errors import BadRequest, NoValidOutput, PieceworkError, Refused, Unprocessable
-from piecework.executors import Executor, Log, Outcome, Run, Steps, Task
+from piecework.errors import PieceworkError
+from piecework.executors import Artifact, Executor, Log, Outcome, Run, Steps, Task
 from piecework.hire.chaining import ChainedSteps
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.deliverables import Deliverables, store_files
 from piecework.hire.executions import Execution, Failure, Item, Kept
-from piecework.hire.outputs import INLINE_BYTES, OutputRefused, output_of, problem_of
+from piecework.hire.failures import Ended, ended_by, ended_by_bug, ended_by_output
+from piecework.hire.outputs import INLINE_BYTES, Output, OutputRefused, output_of, problem_of
 from piecework.hire.telling import Telling, Told, Unheard
 from piecework.jsons import Json, canonical, loads
 from piecework.manifest import Bundle
 from piecework.pieces import INLINE_LIMIT, Claim, Overflow, State, now_in_ms, piece_key
-from piecework.schemas import SchemaRejected
 from piecework.steps import PieceSteps, StepTable
 
-MEANINGS: Final[Sequence[tuple[type[PieceworkError], str, bool]]] = (  # class, code, whether it is final
-    (SchemaRejected, "OUTPUT_SCHEMA_INVALID", False),
-    (NoValidOutput, "OUTPUT_SCHEMA_INVALID", False),
-    (Unprocessable, "INVALID_INPUT", True),
-    (BadRequest, "INVALID_INPUT", True),
-    (Refused, "EXECUTION_FAILED", True),
-)
 STEP_DAYS: Final = 2  # a task lives a day
+CHECK_SECONDS: Final = 0.25  # no check of an output takes longer: its steps are bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +36,6 @@ class Made:
     model: str
     is_partial: bool = False
     items: tuple[Item, ...] = ()  # what was told before the end
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """An attempt without a result; `is_final` when another attempt cannot help."""
-
-    failure: Failure
-    is_final: bool
 
 
 def no_record(execution: Execution, item: Item) -> None:
@@ -70,6 +57,7 @@ class Work:
         inline_bytes: int = INLINE_BYTES,
         telling: Telling | None = None,
         record_item: Callable[[Execution, Item], None] = no_record,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._bundle = bundle
         self._files = files
@@ -80,6 +68,7 @@ class Work:
         self._inline_bytes = inline_bytes
         self._telling = telling or Unheard()
         self._record_item = record_item
+        self._pause = pause
 
     def executor_of(self, contract: ContractRecord) -> Executor:
         """Who serves a contract: the first requirement that names an executor, else the bundle's default."""
@@ -129,37 +118,47 @@ class Work:
         if is_chained:
             steps = ChainedSteps(steps, lambda: until_ms - self._clock())
         run = self._run_of(steps, ends_ms, told)
-        outcome = self._attempt(executor, _task(contract, execution, executor, inputs, ends_ms), run)
+        outcome = self._attempt(execution, executor, _task(contract, execution, executor, inputs, ends_ms), run)
         if isinstance(outcome, Ended):
             return outcome
         if outcome.is_partial and not contract.accept_partial:
             return Ended(
                 Failure("EXECUTION_FAILED", "only a part could be done, which the contract does not accept"), True
             )
-        try:
-            output = output_of(
-                outcome.output,
-                [*run.collected_artifacts, *outcome.deliverables],
-                contract.output_schema,
-                self._inline_bytes,
-            )
-        except OutputRefused as refusal:
-            return Ended(Failure("OUTPUT_SCHEMA_INVALID", str(refusal)), is_final=False)
+        output = self._checked(contract, execution, outcome, [*run.collected_artifacts, *outcome.deliverables])
+        if isinstance(output, Ended):
+            return output
         files = store_files(self._files, f"deliverables/{folder}", output.files, self._log, told.stored)
         kept = self.keep(f"work/{folder}/result", output.stored(files))
         model = str(run.facts.get("model", executor.name))
         worked_ms = self._clock() - (execution.started_at_ms or began_ms)
         return Made(kept, worked_ms, model, outcome.is_partial, tuple(told.items))
 
-    def _attempt(self, executor: Executor, task: Task, run: Run) -> Outcome | Ended:
+    def _attempt(self, execution: Execution, executor: Executor, task: Task, run: Run) -> Outcome | Ended:
         try:
             return executor(task, run)
         except PieceworkError as error:
-            return ended_by(error)
+            self._log.warning("attempt_failed", **_ids(execution), code=error.code, reason=error.message)
+            return ended_by(error, is_paid=execution.is_paid)
         except Exception as bug:  # noqa: BLE001  # an executor's bug: logged, and answered without its text
-            self._log.warning("executor_failed", executor=executor.name, exception=repr(bug))
-            failure = Failure("INTERNAL_ERROR", "the executor failed; the worker's log has the reason")
-            return Ended(failure, is_final=False)
+            self._log.warning("executor_failed", **_ids(execution), exception=repr(bug))
+            return ended_by_bug()
+
+    def _checked(
+        self, contract: ContractRecord, execution: Execution, outcome: Outcome, files: Sequence[Artifact]
+    ) -> Output | Ended:
+        """The output that may be delivered.
+
+        Every other one ends alike, and after the same time: the seeker wrote the schema, and could make a check slow
+        for the outputs that it asks about.
+        """
+        began = time.monotonic()
+        try:
+            return output_of(outcome.output, files, contract.output_schema, self._inline_bytes)
+        except OutputRefused as refusal:
+            self._log.warning("output_refused", **_ids(execution), **refusal.facts, reason=str(refusal))
+        self._pause(max(0.0, CHECK_SECONDS - (time.monotonic() - began)))
+        return ended_by_output()
 
     def _steps_of(self, execution: Execution, is_fresh: bool) -> Steps:
         key = piece_key("worker", execution.contract_id, str(execution.generation), str(execution.attempt))
@@ -177,13 +176,8 @@ class Work:
         )
 
 
-def ended_by(error: PieceworkError) -> Ended:
-    """What an executor's failure means; the first class that fits counts."""
-    for kind, code, is_final in MEANINGS:
-        if isinstance(error, kind):
-            return Ended(Failure(code, error.message), is_final)
-    code = "EXECUTION_TRANSIENT" if error.retryable else "EXECUTION_FAILED"
-    return Ended(Failure(code, error.message), is_final=not error.retryable)
+def _ids(execution: Execution) -> dict[str, str]:
+    return {"contract_id": execution.contract_id, "task_id": execution.task_id, "executor": execution.executor}
 
 
 def _task(contract: ContractRecord, execution: Execution, executor: Executor, inputs: Json, ends_ms: int) -> Task:

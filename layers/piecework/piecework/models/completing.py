@@ -70,7 +70,6 @@ class Completion:
                 return fit.output
             problem = fit.problem
             self.turns = [asked, Turn("assistant", reply.text), Turn("user", repair_message(problem))]
-            self.run.progress(100 * number / (self.brain.repairs + 2), "the model's answer is being repaired")
         raise Refused(f"the model gave no output that fits output_schema: {problem}")
 
     def _call(self, number: int) -> Reply:
