@@ -39,6 +39,11 @@ class Door:
         return function(*args, **kwargs)
 
 
+def caller_of(request: Request) -> str:
+    """The name of the caller's token; empty at a door without tokens."""
+    return str(request.scope.get("caller", ""))
+
+
 def door_of(request: Request) -> Door:
     """The door a request came through."""
     door: Door = request.app.state.door

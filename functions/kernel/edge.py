@@ -42,7 +42,7 @@ class Line(Response):
 def refusal(error: PieceworkError) -> Response:
     """A refusal in the door's shape."""
     known = error if isinstance(error, KernelError) else _known(error)
-    return Line({"error": known.text, "code": known.code, "details": None}, known.status)
+    return Line({"error": known.text, "code": known.code, "details": known.details}, known.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Edge:
         if not guarded or (request.method, path) in OPEN:
             return None
         try:
-            authorize(headers, self.tokens())
+            request.scope["caller"] = authorize(headers, self.tokens())
         except PieceworkError as error:
             return refusal(error)
         return None
@@ -92,16 +92,19 @@ class Edge:
         return {"Access-Control-Allow-Origin": origin, "Vary": "Origin", **CORS} if origin in self.origins else {}
 
 
-def authorize(headers: Headers, tokens: Tokens) -> None:
+def authorize(headers: Headers, tokens: Tokens) -> str:
     """Let in who has a token; everybody, when there is none. Every token is compared, in constant time.
+
+    Returns the token's name, or nothing where there is none.
 
     Raises:
         UnauthorizedError: no header, another scheme, or none of the tokens.
     """
     sent = headers.get("authorization", "").encode("latin-1", "replace")
-    matches = [hmac.compare_digest(sent, f"Bearer {secret}".encode()) for _, secret in tokens]
-    if tokens and not any(matches):
+    matches = [name for name, secret in tokens if hmac.compare_digest(sent, f"Bearer {secret}".encode())]
+    if tokens and not matches:
         raise UnauthorizedError
+    return matches[0] if matches else ""
 
 
 def _request_id(headers: Headers) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from kernel.doors import door_of
+from kernel.doors import caller_of, door_of
 from kernel.edge import Line
 from kernel.reading import Lenient, checked_id, natural, read
 from kernel.views import approval_body, execution_body, row_body
@@ -80,8 +80,8 @@ async def signal(request: Request, execution_id: str) -> Response:
     body = await read(SignalBody, request)
     body.needed("signal_type")
     door = door_of(request)
-    await door.call(door.kernel.signal, execution_id, str(body.signal_type), body.payload)
-    return Line({"status": "ok"})
+    kind, by = str(body.signal_type), caller_of(request)
+    return Line({"status": "ok"} | await door.call(door.kernel.signal, execution_id, kind, body.payload, by))
 
 
 @router.get("/v0/executions/{execution_id}/events")

@@ -48,7 +48,7 @@ OPERATIONS: Final[dict[str, tuple[str | None, str | None, tuple[int, ...]]]] = {
     "listed": (None, "Executions", (400,)),
     "show": (None, "Execution", (400, 404)),
     "cancel": (None, "Execution", (400, 404, 409)),
-    "signal": ("SignalBody", "Done", (400, 404, 409)),
+    "signal": ("SignalBody", "Signalled", (400, 404, 409)),
     "events": (None, "Events", (400, 404)),
     "approvals": (None, "Approvals", ()),
     "intent": ("IntentBody", "IntentResult", (400, 404, 409)),

@@ -102,8 +102,29 @@ ANSWERS: Final[dict[str, Schema]] = {
         ),
     },
     "Done": an_object({"status": {"const": "ok"}}),
+    "Signalled": an_object(
+        {
+            "status": {"const": "ok"},
+            "already": {"type": "boolean", "description": "true: the same caller had given the same answer before"},
+        },
+        optional=("already",),
+    ),
+    "Standing": an_object(
+        {
+            "step_id": STRING,
+            "approved": {"type": "boolean"},
+            "by": {"anyOf": [STRING, {"type": "null"}], "description": "the name of the token that answered, if known"},
+            "at": {"anyOf": [TIME, {"type": "null"}]},
+        }
+    ),
     "Ready": an_object({"status": {"const": "ready"}}),
-    "Error": an_object({"error": STRING, "code": {"enum": list(CODES.values())}, "details": {"type": "null"}}),
+    "Error": an_object(
+        {
+            "error": STRING,
+            "code": {"enum": list(CODES.values())},
+            "details": {"anyOf": [ref("Standing"), {"type": "null"}]},
+        }
+    ),
 }
 
 

@@ -499,3 +499,25 @@ class TestLists:
         [row] = story.store.executions.rows(Filter(agent_id=story.agent_id), None, 10)
         assert (row.status, row.updated_at_ms) == (Status.FAILED, story.now_ms)
         assert story.store.executions.rows(Filter(agent_id=story.agent_id, status=Status.RUNNING), None, 10) == []
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_what_a_person_said_is_kept_with_its_step(store, approved):
+    story = Stored(store).assigned()
+    step_id = story.invoke("pay", ASK)
+    asked = story.kept(step_id=step_id, with_decision=True).step
+    story.signal("step.approve", {"step_id": step_id, "approved": approved}, by="mia")
+
+    said = story.kept(step_id=step_id, with_decision=True).step.decided
+
+    assert (asked.asked, asked.decided) == (True, None)
+    assert (said.approved, said.by, said.at_ms) == (approved, "mia", story.now_ms)
+    assert story.kept().execution.has_answered
+
+
+def test_a_step_that_nobody_was_asked_about_says_so(store):
+    story = Stored(store).assigned()
+    step_id = story.invoke()
+
+    assert story.kept(step_id=step_id, with_decision=True).step.asked is False
+    assert not story.kept().execution.has_answered

@@ -114,7 +114,9 @@ class FakeExecutions(Executions):
     def __init__(self, store: KernelStore) -> None:
         self._store = store
 
-    def read(self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "") -> Read:
+    def read(
+        self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "", with_decision: bool = False
+    ) -> Read:
         with self._store.lock:
             session_of = self._store.session_of.get(session_id)
             kept = self._store.kept.get(execution_id)
@@ -202,6 +204,8 @@ class FakeExecutions(Executions):
         kept.steps |= {record.id: record for record in change.new_steps}
         for step_id, outcome in change.outcomes.items():
             kept.steps[step_id] = replace(kept.steps[step_id], outcome=outcome)
+        for step_id, decided in getattr(change, "decisions", {}).items():
+            kept.steps[step_id] = replace(kept.steps[step_id], decided=decided)
         if change.after.status is Status.COMPLETED:
             kept.output = change.output
         kept.answers.pop(change.freed_key, None)

@@ -107,8 +107,8 @@ class Story:
     def wait(self, signal_type: str = "go", **members: Any) -> dict[str, Any]:
         return self.act(Intent("wait", signal_type=signal_type, **members))
 
-    def signal(self, signal_type: str = "go", payload: Any = None, to: Linked | None = None) -> None:
-        self.do(Signal(signal_type, payload, to))
+    def signal(self, signal_type: str = "go", payload: Any = None, to: Linked | None = None, **more: Any) -> None:
+        self.do(Signal(signal_type, payload, to, **more))
 
     def job_id(self, step_id: str) -> str:
         job = self.state.steps[step_id].job
@@ -128,6 +128,8 @@ class Story:
         self.records |= {record.id: record for record in change.new_steps}
         for step_id, outcome in change.outcomes.items():
             self.records[step_id] = replace(self.records[step_id], outcome=outcome)
+        for step_id, decided in getattr(change, "decisions", {}).items():
+            self.records[step_id] = replace(self.records[step_id], decided=decided)
         if change.answered:
             self.answers[change.answered.key] = change.answered
         self.pushes += change.pushes

@@ -309,13 +309,16 @@ def test_a_result_for_an_unknown_step_frees_its_connection_too(house):
     assert house.store.links[link.connection].job_id == ""
 
 
-def test_a_result_by_the_agent_leaves_the_runner_busy(house):
+def test_a_result_by_the_agent_for_a_runners_step_is_refused_and_leaves_the_runner_busy(house):
     link = house.link()
     execution_id = house.running()
     step_id = house.remote(execution_id)
-    house.kernel.step_result(execution_id, house.session(execution_id), step_id, True, None, "")
+
+    with pytest.raises(ConflictError):
+        house.kernel.step_result(execution_id, house.session(execution_id), step_id, True, None, "")
 
     assert house.store.links[link.connection].job_id != ""
+    assert house.job(execution_id, step_id).id == house.store.links[link.connection].job_id
 
 
 def test_an_approved_remote_step_goes_to_an_idle_connection(house):

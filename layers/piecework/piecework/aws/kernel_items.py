@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Final
+from dataclasses import asdict, fields
+from typing import Any, Final, TypeVar, cast
 
 from piecework.aws import kernel_keys as keys
 from piecework.aws.kernel_rows import Item, at, n, s
 from piecework.aws.kernel_values import text_of
 from piecework.jsons import Json
-from piecework.kernel.changes import HistoryEntry, JobPush, Outcome, Push, QueuedJob
+from piecework.kernel.changes import Decided, HistoryEntry, JobPush, Outcome, Push, QueuedJob
 from piecework.kernel.events import Event
 from piecework.kernel.ports import Approval, Row
 from piecework.kernel.state import Blocked, Connection, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
 
+T = TypeVar("T")
+
 PACKED_FROM: Final = 2_000  # characters: some five active steps; a command pays twice for each 1 KB of its checkpoint
 LABELS_BYTES: Final = 4_000  # of labels in the checkpoint; they are copied into every index and read by every command
+
+
+def known(kind: type[T], members: Mapping[str, Any]) -> T:
+    """A value from its stored members; those that a newer version has written and this one does not know are left."""
+    return kind(**{each.name: members[each.name] for each in fields(cast("Any", kind)) if each.name in members})
 
 
 def execution_item(execution: Execution, write: str) -> Item:
@@ -35,6 +42,7 @@ def execution_item(execution: Execution, write: str) -> Item:
         "unattended_at_ms": execution.unattended_at_ms,
         "ended_at_ms": execution.ended_at_ms,
         "is_tainted": execution.is_tainted,
+        "has_answered": execution.has_answered,
     }
     shard = keys.shard(execution.id)
     item: Item = {
@@ -81,24 +89,35 @@ def execution_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Execut
         created_at_ms=row.created_at_ms,
         updated_at_ms=row.updated_at_ms,
         clock_ms=record["clock_ms"],
-        session=Session(**session) if session else None,
-        blocked=Blocked(**blocked) if blocked else None,
+        session=known(Session, session) if session else None,
+        blocked=known(Blocked, blocked) if blocked else None,
         steps={step.id: step for step in steps},
         step_count=record["step_count"],
-        signals=tuple(StoredSignal(*signal) for signal in record["signals"]),
-        resumed_by=StoredSignal(**resumed_by) if resumed_by else None,
+        signals=tuple(StoredSignal(*signal[:2]) for signal in record["signals"]),
+        resumed_by=known(StoredSignal, resumed_by) if resumed_by else None,
         unattended_at_ms=record["unattended_at_ms"],
         ended_at_ms=record["ended_at_ms"],
         is_tainted=record["is_tainted"],
+        has_answered=_has_answered(record),
     )
+
+
+def _has_answered(record: Mapping[str, Any]) -> bool:
+    """Whether a person may have answered; a row that does not say so, of earlier code, tells by its steps."""
+    if "has_answered" in record:
+        return bool(record["has_answered"])
+    asks_first = (
+        record["step_count"] == 1 and record["blocked"] is not None and record["blocked"]["reason"] == "approval"
+    )
+    return bool(record["step_count"]) and not asks_first
 
 
 def _step_from(record: dict[str, Any]) -> Step:
     job = record["job"]
     if job is not None:
-        held_by = Connection(**job["held_by"]) if job["held_by"] else None
-        job = Job(**{**job, "held_by": held_by})
-    return Step(**{**record, "status": StepStatus(record["status"]), "job": job})
+        held_by = known(Connection, job["held_by"]) if job["held_by"] else None
+        job = known(Job, {**job, "held_by": held_by})
+    return known(Step, {**record, "status": StepStatus(record["status"]), "job": job})
 
 
 def row_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
@@ -132,17 +151,22 @@ def events_value(events: tuple[Event, ...]) -> Json:
 
 def events_from(execution_id: str, value: Json) -> list[Event]:
     """The events of one command."""
-    return [Event(execution_id=execution_id, **member) for member in value]
+    return [known(Event, {**member, "execution_id": execution_id}) for member in value]
 
 
 def outcome_from(value: Json) -> Outcome:
     """How a step ended."""
-    return Outcome(**{**value, "status": StepStatus(value["status"])})
+    return known(Outcome, {**value, "status": StepStatus(value["status"])})
+
+
+def decided_from(value: Json) -> Decided:
+    """What a person said."""
+    return known(Decided, value)
 
 
 def history_from(value: Json) -> list[HistoryEntry]:
     """What one command noted."""
-    return [HistoryEntry(**{**entry, "status": StepStatus(entry["status"])}) for entry in value]
+    return [known(HistoryEntry, {**entry, "status": StepStatus(entry["status"])}) for entry in value]
 
 
 def push_value(push: Push | JobPush) -> str:
@@ -154,8 +178,8 @@ def push_from(text: str) -> Push | JobPush:
     """A message."""
     record = json.loads(text)
     if "job_id" in record:
-        return JobPush(**{**record, "to": Connection(**record["to"])})
-    return Push(**record)
+        return known(JobPush, {**record, "to": known(Connection, record["to"])})
+    return known(Push, record)
 
 
 def queued_item(job: QueuedJob) -> Item:

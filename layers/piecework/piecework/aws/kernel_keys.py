@@ -6,6 +6,7 @@
 |                 | INPUT, OUTPUT, LABELS | values, written once; labels only when they are too long for META      |
 |                 | EV#sequence           | the events of one command, under the sequence of the last one          |
 |                 | STEP#…, DONE#…        | a step's tool and arguments; its outcome                               |
+|                 | SAID#…                | what a person answered about a step                                    |
 |                 | SIG#sequence          | a signal's event payload                                               |
 |                 | HIST#version          | terminal attempts of steps that one command noted                      |
 |                 | KEY#digest            | the answer to an intent with an idempotency key                        |
@@ -91,6 +92,11 @@ def step(execution_id: str, step_id: str) -> Key:
 def done(execution_id: str, step_id: str) -> Key:
     """A step's outcome."""
     return execution(execution_id), f"DONE#{word(step_id)}"
+
+
+def decided(execution_id: str, step_id: str) -> Key:
+    """A person's answer about a step."""
+    return execution(execution_id), f"SAID#{word(step_id)}"
 
 
 def signal(execution_id: str, sequence: int) -> Key:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from piecework.aws import kernel_keys as keys
-from piecework.aws.kernel_items import row_from
+from piecework.aws.kernel_items import known, row_from
 from piecework.aws.kernel_rows import Item, Rows, s
 from piecework.aws.kernel_values import text_of
 from piecework.kernel.cursors import enough
@@ -46,7 +46,7 @@ class KernelLists:
     def approvals(self, limit: int) -> list[Approval]:
         """Who has waited longest comes first."""
         rows = islice(self._rows.query(keys.APPROVALS, page=limit), limit)
-        return [Approval(**json.loads(row["approval"]["S"])) for row in rows]
+        return [known(Approval, json.loads(row["approval"]["S"])) for row in rows]
 
     def _shard(
         self, index: str, name: str, value: str, which: Filter, after: tuple[int, str] | None, limit: int

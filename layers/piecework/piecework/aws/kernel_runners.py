@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from piecework.aws import kernel_keys as keys
-from piecework.aws.kernel_items import queued_from
+from piecework.aws.kernel_items import known, queued_from
 from piecework.aws.kernel_links import Links
 from piecework.aws.kernel_rows import Rows, at, n, s
 from piecework.aws.kernel_values import KernelValues, text_of
@@ -93,7 +93,7 @@ class KernelRunners(Runners):
     def directory(self, prefix: str) -> list[ToolEntry]:
         newest: dict[str, ToolEntry] = {}
         rows = self._rows.query(keys.DIRECTORY, page=PAGE)
-        entries = [ToolEntry(**entry) for row in rows for entry in self._values.value(row)]
+        entries = [known(ToolEntry, entry) for row in rows for entry in self._values.value(row)]
         for entry in sorted(entries, key=lambda entry: (entry.registered_at_ms, entry.runner_id)):
             newest[entry.id] = entry
         return [newest[name] for name in sorted(newest) if not prefix or _begins(name, prefix)]

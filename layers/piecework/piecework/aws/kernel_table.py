@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from piecework.aws import kernel_keys as keys
 from piecework.aws.due_table import key_of
-from piecework.aws.kernel_items import events_from, execution_from, history_from, outcome_from
+from piecework.aws.kernel_items import decided_from, events_from, execution_from, history_from, outcome_from
 from piecework.aws.kernel_lists import KernelLists
 from piecework.aws.kernel_rows import CONDITION_FAILED, TRIES, Item, Key, Rows, Write, at
 from piecework.aws.kernel_values import KernelValues, size_of
@@ -54,17 +54,17 @@ class KernelTable(Executions):
         self._planner = Planner(rows.table, due_table, values, rules)
         self._lists = KernelLists(rows, self._labels)
 
-    def read(self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "") -> Read:
+    def read(
+        self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "", with_decision: bool = False
+    ) -> Read:
         meta, answer = keys.meta(execution_id), keys.answered(execution_id, key)
-        step, done, session = (
-            keys.step(execution_id, step_id),
-            keys.done(execution_id, step_id),
-            keys.session(session_id),
-        )
+        step, done = keys.step(execution_id, step_id), keys.done(execution_id, step_id)
+        said, session = keys.decided(execution_id, step_id), keys.session(session_id)
         wanted = [
             meta,
             *([answer] if key else []),
             *([step, done] if step_id else []),
+            *([said] if with_decision else []),
             *([session] if session_id else []),
         ]
         found = self._rows.find(wanted)
@@ -74,7 +74,7 @@ class KernelTable(Executions):
         return Read(
             execution_from(item, self._labels(item)) if item else None,
             self._answered(key, found.get(answer)),
-            self._step(step_id, found.get(step), found.get(done)),
+            self._step(step_id, found.get(step), found.get(done), found.get(said)),
             of["execution_id"]["S"] if of else None,
         )
 
@@ -168,7 +168,7 @@ class KernelTable(Executions):
         text = {name: item[name]["S"] for name in ("fingerprint", "step_id", "session_id")}
         return Answered(key, text["fingerprint"], self._values.value(item), text["step_id"], text["session_id"])
 
-    def _step(self, step_id: str, item: Item | None, done: Item | None) -> StepRecord | None:
+    def _step(self, step_id: str, item: Item | None, done: Item | None, said: Item | None = None) -> StepRecord | None:
         if item is None:
             return None
         return StepRecord(
@@ -178,6 +178,8 @@ class KernelTable(Executions):
             arguments=self._values.value(item),
             has_arguments=item["has_arguments"]["BOOL"],
             outcome=outcome_from(self._values.value(done)) if done else None,
+            asked=item["asked"]["BOOL"] if "asked" in item else None,
+            decided=decided_from(self._values.value(said)) if said else None,
         )
 
     def _steps(self, execution_id: str, step_ids: Sequence[str]) -> dict[str, StepRecord]:

@@ -114,6 +114,7 @@ class Planner:
             last = change.events[-1].sequence
             found.append(((pk, keys.EVENTS + keys.number(last)), events_value(change.events)))
         found += [(keys.done(id_, step_id), asdict(outcome)) for step_id, outcome in change.outcomes.items()]
+        found += [(keys.decided(id_, step_id), asdict(said)) for step_id, said in change.decisions.items()]
         found += [(keys.signal(id_, sequence), payload) for sequence, payload in change.signals.items()]
         if change.history:
             entries = [asdict(entry) for entry in change.history]
@@ -123,7 +124,8 @@ class Planner:
         for record in change.new_steps:
             known = {"has_arguments": {"BOOL": record.has_arguments}, "remote": {"BOOL": record.remote}}
             item = self._valued(keys.step(id_, record.id), id_, record.arguments)
-            yield self._put({"Item": item | known | {"tool_id": s(record.tool_id)}})
+            asked = {} if record.asked is None else {"asked": {"BOOL": record.asked}}
+            yield self._put({"Item": item | known | asked | {"tool_id": s(record.tool_id)}})
 
     def _markers(self, change: Change) -> Iterator[Write]:
         """What is derived from the execution before and after: due time, board, sessions, approvals, queue."""

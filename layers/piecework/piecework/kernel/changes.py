@@ -18,6 +18,8 @@ class StepRecord:
     arguments: Json
     has_arguments: bool
     outcome: "Outcome | None" = None
+    asked: bool | None = None  # whether a person was asked about it; None: written before this was kept
+    decided: "Decided | None" = None  # what that person said; read where `Executions.read` is asked for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,15 @@ class Outcome:
     result: Json = None
     error: str = ""
     is_denied: bool = False  # a person said no: the tool was never called
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A person's answer about a step; it is given once and stands."""
+
+    approved: bool
+    by: str  # the name of the caller's token; empty where the door has none
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +122,7 @@ class Change:
     output: Json = None  # of one that completes
     new_steps: tuple[StepRecord, ...] = ()
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # by step id
+    decisions: Mapping[str, Decided] = field(default_factory=dict)  # by step id
     history: tuple[HistoryEntry, ...] = ()
     signals: Mapping[int, Json] = field(default_factory=dict)  # payload by the sequence of `signal.received`
     answered: Answered | None = None

@@ -97,11 +97,18 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Something from outside; `linked` is for a remote step that it approves."""
+    """Something from outside; `linked` is for a remote step that it approves, `by` the name of the caller's token."""
 
     type: str
     payload: Json
     linked: Linked | None = None
+    by: str = ""
+
+    @property
+    def step_id(self) -> str:
+        """The step that it is about, where it says so."""
+        named = self.payload.get("step_id") if isinstance(self.payload, dict) else None
+        return named if isinstance(named, str) else ""
 
 
 @dataclass(frozen=True, slots=True)

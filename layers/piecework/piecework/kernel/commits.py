@@ -93,7 +93,14 @@ class Commits:
         self.dispatcher: Dispatcher = Alone()
 
     def run(
-        self, execution_id: str, attempt: Attempt, *, key: str = "", step_id: str = "", session_id: str = ""
+        self,
+        execution_id: str,
+        attempt: Attempt,
+        *,
+        key: str = "",
+        step_id: str = "",
+        session_id: str = "",
+        with_decision: bool = False,
     ) -> Json:
         """Decide and store a command; timers that have come are settled first. Returns the decision's answer.
 
@@ -102,7 +109,9 @@ class Commits:
         """
         slept, conflicts, taken = 0.0, 0, 0
         while True:
-            read = self._executions.read(execution_id, key=key, step_id=step_id, session_id=session_id)
+            read = self._executions.read(
+                execution_id, key=key, step_id=step_id, session_id=session_id, with_decision=with_decision
+            )
             expires = self._must_expire(read)
             try:
                 decision = self.decided(read, Expire()) if expires else attempt(read, self._now(read), taken)

@@ -49,7 +49,7 @@ def decide(read: Read, command: Command, now_ms: int, rules: Rules, new_id: NewI
         case Started():
             return decide_steps.started(draft, read, command)
         case Signal():
-            return decide_signals.signal(draft, command)
+            return decide_signals.signal(draft, read, command)
         case HandOut():
             return decide_steps.hand_out(draft, command)
         case Requeue():

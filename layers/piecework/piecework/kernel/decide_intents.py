@@ -113,8 +113,10 @@ def _invoke(draft: Draft, command: Act) -> tuple[Answer, str]:
     step_id = draft.fresh()
     intent = command.intent
     arguments, has_arguments = intent.arguments, intent.has_arguments
-    draft.new_steps.append(StepRecord(step_id, intent.tool_id, intent.remote, arguments, has_arguments))
-    if verdict.decision is Policy.REQUIRE_APPROVAL:
+    asks = verdict.decision is Policy.REQUIRE_APPROVAL
+    record = StepRecord(step_id, intent.tool_id, intent.remote, arguments, has_arguments, asked=asks)
+    draft.new_steps.append(record)
+    if asks:
         return _ask_person(draft, intent, verdict, step_id), step_id
     return _run(draft, command, verdict, step_id), step_id
 

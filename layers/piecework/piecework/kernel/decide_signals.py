@@ -1,27 +1,25 @@
-"""Signals from outside, and the approvals among them (specification sections 1.4, 1.5)."""
+"""Signals from outside, and people's answers among them (specification sections 1.4, 1.5)."""
 
-from piecework.jsons import Json
-from piecework.kernel import checks
-from piecework.kernel.changes import Outcome
+from piecework.kernel import answers, checks
+from piecework.kernel.answers import Said
+from piecework.kernel.changes import Decided, Outcome
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.commands import Signal
 from piecework.kernel.drafts import Decision, Draft
-from piecework.kernel.errors import ConflictError, ValidationError
+from piecework.kernel.errors import ConflictError
 from piecework.kernel.events import Event
-from piecework.kernel.evolve import SIGNAL_RESUMES, is_approval
+from piecework.kernel.evolve import SIGNAL_RESUMES
 from piecework.kernel.ports import Read
 from piecework.kernel.rules import MAX_STORED_SIGNALS
-from piecework.kernel.state import Blocked, Execution, Step, StepStatus
-
-DENIED = "approval denied by human"
+from piecework.kernel.state import Blocked, Step, StepStatus
 
 
-def signal(draft: Draft, command: Signal) -> Decision:
+def signal(draft: Draft, read: Read, command: Signal) -> Decision:
     """Resume what waits for exactly this type; keep any other for a later wait."""
     state = draft.state
+    if answers.is_answer(state, command):
+        return _answer(draft, read, command)
     checks.not_ended(state)
-    if is_approval(state, command.type):
-        return _resolve(draft, command)
     resumes = state.blocked == Blocked("signal", command.type)
     if not resumes and len(state.signals) >= MAX_STORED_SIGNALS:
         raise ConflictError(f"an execution stores at most {MAX_STORED_SIGNALS} signals")
@@ -30,16 +28,19 @@ def signal(draft: Draft, command: Signal) -> Decision:
         reason = f"{SIGNAL_RESUMES}{command.type}"
         draft.append("execution.resumed", {"reason": reason}, cause=received.id, chain=received.id)
     draft.push("signal.received", str(received.sequence))
-    return Decision(draft.change())
+    return Decision(draft.change(), {})
 
 
 def tool_to_dispatch(read: Read, command: Signal) -> str:
     """The tool whose runner a signal needs, because it approves a remote step; else empty."""
     execution = read.execution
-    if execution is None or execution.status.is_terminal or not is_approval(execution, command.type):
+    if execution is None or execution.status.is_terminal or not answers.is_answer(execution, command):
         return ""
-    step, approved, _ = _approval(execution, command)
-    return step.tool_id if approved and step.remote else ""
+    said = answers.said(execution, command)
+    if not said.approved or not checks.awaits_approval(execution, said.step_id):
+        return ""
+    step = execution.steps[said.step_id]
+    return step.tool_id if step.remote else ""
 
 
 def _received(draft: Draft, command: Signal) -> Event:
@@ -49,37 +50,21 @@ def _received(draft: Draft, command: Signal) -> Event:
     return received
 
 
-def _resolve(draft: Draft, command: Signal) -> Decision:
-    step, approved, reason = _approval(draft.state, command)
+def _answer(draft: Draft, read: Read, command: Signal) -> Decision:
+    said = answers.said(draft.state, command)
+    if not checks.awaits_approval(draft.state, said.step_id):
+        return Decision(None, answers.late(draft.state, read, command, said))
+    step = draft.state.steps[said.step_id]
     received = _received(draft, command)
-    if approved:
+    if said.approved:
         _grant(draft, step, command, received)
     else:
-        _deny(draft, step, reason, received)
-    draft.push("approval.resolved", step.id, approved=approved)
+        _deny(draft, step, said, received)
+    draft.decisions[step.id] = Decided(said.approved, command.by, draft.now_ms)
+    draft.push("approval.resolved", step.id, approved=said.approved)
     draft.push("signal.received", str(received.sequence))
     draft.keep_session(shows_life=False)
-    return Decision(draft.change())
-
-
-def _approval(execution: Execution, command: Signal) -> tuple[Step, bool, str]:
-    """The step an approval is about, whether it is granted, and why not.
-
-    Raises:
-        ValidationError: the payload does not resolve what the execution waits for.
-    """
-    payload: Json = command.payload
-    waiting = execution.blocked.ref if execution.blocked else ""
-    if not isinstance(payload, dict):
-        raise ValidationError("the payload of an approval is an object")
-    default = waiting if command.type != "step.approve" else None
-    if payload.get("step_id", default) != waiting:
-        raise ValidationError("payload.step_id is not the step that waits for an approval")
-    approved = payload.get("approved")
-    if not isinstance(approved, bool):
-        raise ValidationError("payload.approved is true or false")
-    reason = payload.get("reason")
-    return execution.steps[waiting], approved, reason if isinstance(reason, str) and reason else DENIED
+    return Decision(draft.change(), {})
 
 
 def _grant(draft: Draft, step: Step, command: Signal, received: Event) -> None:
@@ -92,12 +77,12 @@ def _grant(draft: Draft, step: Step, command: Signal, received: Event) -> None:
         draft.dispatch(step.id, command.linked)
 
 
-def _deny(draft: Draft, step: Step, reason: str, received: Event) -> None:
-    draft.outcomes[step.id] = Outcome(StepStatus.FAILED, error=reason, is_denied=True)
-    draft.note(step, StepStatus.FAILED, reason)
+def _deny(draft: Draft, step: Step, said: Said, received: Event) -> None:
+    draft.outcomes[step.id] = Outcome(StepStatus.FAILED, error=said.reason, is_denied=True)
+    draft.note(step, StepStatus.FAILED, said.reason)
     draft.batch(
         [
-            ("step.failed", {"error": reason, "retryable": False}, step.id),
+            ("step.failed", {"error": said.reason, "retryable": False}, step.id),
             ("execution.resumed", {"reason": "approval denied"}, ""),
         ],
         chain=received.id,

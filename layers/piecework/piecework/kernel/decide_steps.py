@@ -8,7 +8,7 @@ from piecework.kernel.changes import Outcome, QueuedJob
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.commands import HandOut, JobResult, Requeue, Started, StepResult
 from piecework.kernel.drafts import Decision, Draft, queued
-from piecework.kernel.errors import StepResolved
+from piecework.kernel.errors import ConflictError, StepResolved
 from piecework.kernel.ports import Read
 from piecework.kernel.state import Job, Step, StepStatus
 
@@ -16,11 +16,12 @@ NOTHING = Decision(None, answer=False)
 
 
 def step_result(draft: Draft, read: Read, command: StepResult) -> Decision:
-    """An agent's report ends its step, whatever the execution waits for."""
+    """An agent's report ends its local step, whatever the execution waits for."""
     checks.sound(draft.state)
     step = checks.open_step(read, command.step_id)
+    if step.remote:
+        raise ConflictError("the step is remote: only the runner that has its job reports it")
     draft.keep_session()
-    draft.drop_job(step, frees=False)  # whoever holds it is still at work
     _end(draft, step, success=command.success, data=command.data, error=command.error)
     return Decision(draft.change())
 

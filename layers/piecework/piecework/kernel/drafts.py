@@ -5,7 +5,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from piecework.jsons import Json
-from piecework.kernel.changes import Answered, Change, HistoryEntry, JobPush, Outcome, Push, QueuedJob, StepRecord
+from piecework.kernel.changes import (
+    Answered,
+    Change,
+    Decided,
+    HistoryEntry,
+    JobPush,
+    Outcome,
+    Push,
+    QueuedJob,
+    StepRecord,
+)
 from piecework.kernel.events import Event
 from piecework.kernel.evolve import evolve
 from piecework.kernel.ports import Linked
@@ -32,6 +42,7 @@ class Draft:
     output: Json = None
     new_steps: list[StepRecord] = field(default_factory=list)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    decisions: dict[str, Decided] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
     signals: dict[int, Json] = field(default_factory=dict)
     answered: Answered | None = None
@@ -177,6 +188,7 @@ class Draft:
             output=self.output,
             new_steps=tuple(self.new_steps),
             outcomes=self.outcomes,
+            decisions=self.decisions,
             history=tuple(self.history),
             signals=self.signals,
             answered=self.answered,

@@ -3,14 +3,16 @@
 from typing import ClassVar
 
 from piecework.errors import PieceworkError
+from piecework.jsons import Json
 
 
 class KernelError(PieceworkError):
-    """A refusal; `text` is what the caller reads."""
+    """A refusal; `text` is what the caller reads, `details` what its program does."""
 
     code: ClassVar[str] = "INTERNAL_ERROR"
     status: ClassVar[int] = 500
     prefix: ClassVar[str] = ""
+    details: dict[str, Json] | None = None
 
     @property
     def text(self) -> str:
@@ -87,6 +89,15 @@ class StepResolved(ConflictError):
 
     def __init__(self, detail: str = "") -> None:
         super().__init__(f": {detail}" if detail else "")
+
+
+class AlreadyDecided(ConflictError):
+    """A person has answered about the step, and that stands."""
+
+    def __init__(self, step_id: str, *, approved: bool, by: str | None, at: str | None) -> None:
+        said = "granted" if approved else "denied"
+        super().__init__(f"the step was {said} already{f' by {by}' if by else ''}; that stands")
+        self.details = {"step_id": step_id, "approved": approved, "by": by, "at": at}
 
 
 class ExecutionTainted(ConflictError):

@@ -1,5 +1,6 @@
 """Events: the immutable log of an execution (specification section 4)."""
 
+import uuid
 from dataclasses import dataclass
 from typing import Final
 
@@ -7,6 +8,8 @@ from piecework.jsons import Json
 
 SCHEMA_VERSION: Final = 1
 TERMINAL: Final = frozenset({"execution.completed", "execution.failed", "execution.cancelled"})
+SESSIONS: Final = uuid.UUID("6f1b8f0e-5a5c-4d0c-9a53-6d1c2f7e9b11")  # the namespace of their names; an arbitrary one
+TELL_SESSIONS: Final = frozenset({"execution.started", "agent.timeout"})  # whose payloads name one
 TYPES: Final = (
     "execution.created",
     "execution.started",
@@ -45,3 +48,17 @@ class Event:
     causation_id: str
     correlation_id: str
     step_id: str = ""
+
+
+def shown(event: Event) -> dict[str, Json]:
+    """The payload as readers of the log see it: a session's id opens the session, so they get a name for it instead.
+
+    One session always has the same name; the id cannot be found from it.
+    """
+    session_id = event.payload.get("session_id") if event.type in TELL_SESSIONS else ""
+    return {**event.payload, "session_id": session_name(session_id)} if session_id else event.payload
+
+
+def session_name(session_id: str) -> str:
+    """A UUID that names a session and is not its credential."""
+    return str(uuid.uuid5(SESSIONS, session_id))

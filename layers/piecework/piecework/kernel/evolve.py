@@ -13,7 +13,9 @@ from piecework.kernel.events import TERMINAL, Event
 from piecework.kernel.state import Blocked, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
 
 SIGNAL_RESUMES: Final = "signal received: "
-APPROVALS: Final = ("step.approve", "approval")  # signal types that resolve an approval while one is waited for
+DECISIONS: Final = ("step.approve", "step.deny")  # signal types by which a person answers about a step
+ALIAS: Final = "approval"  # does so too while an approval is waited for
+APPROVALS: Final = (*DECISIONS, ALIAS)
 STORABLE_BYTES: Final = 256  # no `wait` can name a longer signal type
 
 MOVES: Final[Mapping[Status, frozenset[Status]]] = {
@@ -104,9 +106,10 @@ def _resumed(state: Execution, event: Event) -> Execution:
     With one, its agent may be gone unnoticed: until the next intent a reset puts the signal back.
     """
     resumed = state if state.status is Status.RUNNING else _moved(state, Status.RUNNING, event)
-    resumed = replace(resumed, blocked=None)
     reason: str = event.payload["reason"]
-    if not reason.startswith(SIGNAL_RESUMES) or state.session is None:
+    is_answer = not reason.startswith(SIGNAL_RESUMES)
+    resumed = replace(resumed, blocked=None, has_answered=state.has_answered or is_answer)
+    if is_answer or state.session is None:
         return resumed
     used = oldest_signal(state, reason.removeprefix(SIGNAL_RESUMES))
     if used is None:

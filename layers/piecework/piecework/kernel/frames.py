@@ -7,7 +7,7 @@ from typing import Final
 from piecework.jsons import Json
 from piecework.kernel.changes import HistoryEntry, JobPush, Outcome, Push, StepRecord
 from piecework.kernel.clocks import rfc3339
-from piecework.kernel.events import SCHEMA_VERSION, Event
+from piecework.kernel.events import SCHEMA_VERSION, Event, shown
 from piecework.kernel.ports import View
 from piecework.kernel.state import StepStatus
 
@@ -32,7 +32,7 @@ def event_body(event: Event) -> dict[str, Json]:
         "type": event.type,
         "schema_version": SCHEMA_VERSION,
         "timestamp": rfc3339(event.at_ms),
-        "payload": event.payload,
+        "payload": shown(event),
         "causation_id": event.causation_id,
         "correlation_id": event.correlation_id,
         "idempotency_key": "",

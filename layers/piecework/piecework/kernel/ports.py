@@ -75,8 +75,10 @@ class Approval:
 class Executions(Protocol):
     """Executions, their logs, steps, sessions and lists."""
 
-    def read(self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "") -> Read:
-        """The checkpoint and what else is named, in one request."""
+    def read(
+        self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "", with_decision: bool = False
+    ) -> Read:
+        """The checkpoint and what else is named, in one request; with a step what a person said about it."""
 
     def commit(self, change: Change) -> None:
         """Apply a change in one transaction.

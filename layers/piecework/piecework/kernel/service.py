@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.kernel import checks, timers
+from piecework.kernel.answers import needs_another_look
 from piecework.kernel.changes import QueuedJob
 from piecework.kernel.commands import (
     AgentLost,
@@ -30,9 +31,10 @@ from piecework.kernel.decide_signals import tool_to_dispatch
 from piecework.kernel.drafts import Decision
 from piecework.kernel.errors import ConflictError, NotFoundError, SessionExpired
 from piecework.kernel.events import Event
+from piecework.kernel.evolve import APPROVALS
 from piecework.kernel.intents import CHOICES, Intents, Judging
 from piecework.kernel.policy.windows import RateWindows
-from piecework.kernel.ports import Agents, Approval, Executions, Filter, Linked, Read, Row, Runners, View
+from piecework.kernel.ports import Agents, Approval, Executions, Filter, Linked, Moved, Read, Row, Runners, View
 from piecework.kernel.rules import Rules
 from piecework.kernel.sessions import Sessions
 from piecework.kernel.touching import Touching
@@ -116,21 +118,26 @@ class Kernel:
         self._commits.run(execution_id, attempt)
         return self._view(execution_id)
 
-    def signal(self, execution_id: str, signal_type: str, payload: Json) -> None:
-        """Something from outside for an execution.
+    def signal(self, execution_id: str, signal_type: str, payload: Json, by: str = "") -> dict[str, Json]:
+        """Something from outside for an execution, by the token of that name; `already` when it was done before.
 
         Raises:
             NotFoundError: no such execution.
-            ConflictError: it has ended.
+            ConflictError: it has ended, or another answer about the step stands.
             ValidationError: an approval that does not fit.
         """
+        command, looks = Signal(signal_type, payload, by=by), iter((True,))
 
         def attempt(read: Read, _now_ms: int, taken: int) -> Decision:
             checks.known(read)
-            tool_id = tool_to_dispatch(read, Signal(signal_type, payload))
-            return self._commits.decided(read, Signal(signal_type, payload, self._choose(tool_id, taken)))
+            if needs_another_look(read, command) and next(looks, False):
+                raise Moved
+            linked = self._choose(tool_to_dispatch(read, command), taken)
+            return self._commits.decided(read, replace(command, linked=linked))
 
-        self._commits.run(execution_id, attempt)
+        step_id = command.step_id if signal_type in APPROVALS else ""
+        answer = self._commits.run(execution_id, attempt, step_id=step_id, with_decision=bool(step_id))
+        return dict(answer)
 
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
         """A page of the log; empty for an unknown execution."""

@@ -125,6 +125,7 @@ class Execution:
     unattended_at_ms: int | None = None  # running or blocked without a session since then (sections 1.4, 1.7)
     ended_at_ms: int | None = None
     is_tainted: bool = False
+    has_answered: bool = False  # a person has answered about a step of it, or may have
 
     @property
     def is_waiting(self) -> bool:
