@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,14 @@ def test_depth_is_bounded_by_containers_not_by_brackets_in_strings(depth, accept
     else:
         with pytest.raises(BadRequest):
             loads(raw)
+
+
+def test_a_string_that_is_never_closed_is_read_once():
+    began = time.monotonic()
+
+    check_depth(b"[]" * 500 + b'"' + b'\\"' * 40_000, 140)
+
+    assert time.monotonic() - began < 20  # milliseconds; minutes when each mark is taken for the beginning of a string
 
 
 def test_wide_documents_are_not_deep():

@@ -23,7 +23,8 @@ SAFE_RECURSION: Final = 3_000  # packages raise the interpreter's limit so far t
 MAX_NESTING: Final = 1_000  # what a value may nest where the interpreter would not stop it
 MAX_NUMBER_CHARACTERS: Final = 1_100  # a double's exact decimal form needs fewer; more is an attack on the parser
 
-_TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([\[{])|([\]}])', re.DOTALL)
+# A string that is not closed runs to the end: to look for its closing mark again from each escaped one takes minutes.
+_TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}])', re.DOTALL)
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 # Where Python's own writer may differ from the kernel's: an exponent, or an integer of 19 digits and more. Both look
 # for the sign quickly and may hit inside a string, which only costs the slower writer below.
