@@ -114,7 +114,7 @@ def test_a_declined_task_is_refused(stubbed, reason):
         ask(stubbed)
 
 
-@pytest.mark.parametrize(("texts", "reason"), [((), "end_turn"), ((" ",), "end_turn"), ((), "max_tokens")])
+@pytest.mark.parametrize(("texts", "reason"), [((), "end_turn"), ((" ",), "stop_sequence")])
 def test_an_answer_without_text_is_a_failure(stubbed, texts, reason):
     stubbed.add_response("converse", an_answer(*texts, reason=reason), REQUEST)
 

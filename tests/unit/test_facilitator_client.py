@@ -21,6 +21,7 @@ from piecework.hire.exchange import BODY_LIMIT, Answer, Endpoint, Interrupted, N
 from piecework.hire.facilitator import CredentialsMissing, HttpFacilitator, Kinds, SupportedKinds
 from piecework.hire.networks import BASE
 from piecework.hire.rpc import Block, ChainUnavailable, RpcChain
+from piecework.hire.settlement import classify
 from tests.support.payments import HASH, NONCE, SEEKER, SEPOLIA, WORKER, a_payment, some_terms
 from tests.support.servers import CERTIFICATE, NAME
 
@@ -200,9 +201,34 @@ class TestSettle:
     def test_gives_status_and_body_as_they_are(self, status, document):
         assert settled_by((status, document)) == Answer(status, document)
 
-    @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"success":true,"success":false}', b"\xff"])
+    @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"success":true', b"\xff"])
     def test_garbage_is_an_answer_without_a_document(self, body):
         assert settled_by((200, body)) == Answer(200, None)
+
+    @pytest.mark.parametrize(
+        "beside",
+        ['"extra":1,"extra":2', '"took":NaN', '"took":1e999', '"note":"cut \\ud83c"', '"note":"a\tb"', '"note":"\xff"'],
+    )
+    def test_what_nobody_reads_in_an_answer_does_no_harm(self, beside):
+        body = f'{{"success":true,"transaction":"{HASH}","network":"eip155:8453",{beside}}}'.encode("latin-1")
+        for raw in (body, b"\xef\xbb\xbf" + body):
+            outcome = classify(settled_by((200, raw)), PAYMENT, TERMS, first=True)
+
+            assert type(outcome).__name__ == "Paid"
+
+    @pytest.mark.parametrize(
+        "twice",
+        [
+            '"success":true,"success":false',
+            '"success":true,"network":"eip155:8453","payer":"0x1","payer":null',
+            '"success":true,"network":"eip155:8453","network":"eip155:1"',
+        ],
+    )
+    def test_a_member_that_says_two_things_decides_nothing(self, twice):
+        body = f'{{"transaction":"{HASH}",{twice}}}'.encode()
+        outcome = classify(settled_by((200, body)), PAYMENT, TERMS, first=True)
+
+        assert type(outcome).__name__ == "Unknown"
 
     def test_a_redirect_is_not_followed(self):
         with serving((307, {})) as server:

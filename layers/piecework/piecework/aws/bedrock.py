@@ -12,7 +12,9 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError,
 from piecework.aws.clients import error_code
 from piecework.errors import Refused, Retryable, UpstreamFailed
 from piecework.jsons import Json, canonical
-from piecework.models.chat import Question, QuestionRejected, Reply, shortened
+from piecework.models.chat import Question, QuestionRejected, Reply, reply_of
+from piecework.models.endings import CONVERSE, Ending, ending_of
+from piecework.models.refusals import DECLINES
 from piecework.models.structured import FORM_NAME
 
 READ_SECONDS: Final = (
@@ -31,8 +33,6 @@ OVERLOADED: Final = frozenset(
     {"ThrottlingException", "ServiceUnavailableException", "ModelNotReadyException", "TooManyRequestsException"}
 )
 REJECTED: Final = "ValidationException"
-DECLINED: Final = frozenset({"guardrail_intervened", "content_filtered"})
-CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _NOT_METADATA: Final = re.compile(r"[^a-zA-Z0-9\s:_@$#=/+,.-]")
 
 
@@ -99,22 +99,25 @@ def to_request(question: Question) -> dict[str, Any]:
 
 
 def from_answer(answer: Mapping[str, Any]) -> Reply:
-    """The text blocks of an answer and its token counts.
+    """The text blocks of an answer and its token counts; how it ended comes first.
 
     Raises:
         Refused: a guardrail or the model declines.
-        UpstreamFailed: there is no text.
+        UpstreamFailed: it was broken off, or there is no text.
     """
-    reason = answer.get("stopReason")
-    if reason in DECLINED:
-        raise Refused("the model declines this task")
+    ending = ending_of(answer.get("stopReason"), CONVERSE)
+    if ending is Ending.DECLINED:
+        raise Refused(DECLINES)
+    if ending is Ending.FAILED:
+        raise UpstreamFailed("Bedrock broke the model's answer off")
     blocks = answer.get("output", {}).get("message", {}).get("content", ())
     text = "".join(block.get("text", "") for block in blocks).strip()
-    if not text:
-        raise UpstreamFailed("the model spent its tokens before it answered" if reason in CUT else "no text came back")
+    is_cut = ending is Ending.CUT
+    if not text and not is_cut:
+        raise UpstreamFailed("no text came back")
     usage = answer.get("usage", {})
-    kept, is_cut = shortened(text, reason in CUT)
-    return Reply(kept, is_cut, int(usage.get("inputTokens", 0)), int(usage.get("outputTokens", 0)))
+    input_tokens, output_tokens = int(usage.get("inputTokens", 0)), int(usage.get("outputTokens", 0))
+    return reply_of(text, is_cut=is_cut, input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 def _text_format(schema: Json) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
+from piecework.envelopes import read_envelope
 from piecework.errors import BadRequest, SettingsError
 from piecework.fetching import Cutoff
 from piecework.hire.settings import is_https_or_loopback
-from piecework.jsons import Json, canonical, loads
+from piecework.jsons import Json, canonical
 
 CONNECT_SECONDS: Final = 3.0  # TLS included
 BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer; a page of logs is far smaller
@@ -120,7 +121,7 @@ def _converse(
 
 def _document(body: bytes) -> Mapping[str, Json] | None:
     try:
-        value = loads(body)
+        value = read_envelope(body)
     except BadRequest:
         return None
     return value if isinstance(value, dict) else None

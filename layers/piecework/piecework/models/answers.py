@@ -1,6 +1,5 @@
 """From a model's text to an output that fits: what is tried before the model is asked again."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -9,15 +8,16 @@ from piecework.errors import BadRequest
 from piecework.executors import Task
 from piecework.jsons import Json, loads
 from piecework.models.chat import Reply
+from piecework.models.documents import documents
+from piecework.models.thoughts import after_thoughts
 
 NOT_JSON: Final = "it is not one JSON document"
 CUT: Final = "it is cut off before its end; write a shorter one"
 REFERENCE_CONFIDENCE: Final = 0.93  # what the reference states for an answer that is only text (specification 2.5)
 WHOLE_DOUBLES: Final = 2.0**53  # below this a double without a fraction is an integer
 
-_THOUGHTS: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE: Final = "```"
-_STARTS: Final = ("{", "[")
+_BRACKETS: Final = ("{", "[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,20 @@ class Fit:
 
 
 def read_answer(task: Task, reply: Reply) -> Fit:
-    """The first reading of the reply that fits the task; else the most telling problem."""
+    """The first reading of the reply that fits the task; else the most telling problem.
+
+    Of a reply that is cut off nothing is taken: what stands in it may be a draft.
+    """
+    if reply.is_cut:
+        return Fit(None, CUT)
     problem = None
-    for candidate in _candidates(task, reply.text):
+    for candidate in _candidates(task, after_thoughts(reply.text)):
         for output in (candidate, whole_numbers(candidate)):
             found = task.problem(output)
             if found is None:
                 return Fit(output, None)
             problem = problem or found
-    return Fit(None, CUT if reply.is_cut else problem or NOT_JSON)
+    return Fit(None, problem or NOT_JSON)
 
 
 def whole_numbers(value: Json) -> Json:
@@ -52,25 +57,33 @@ def whole_numbers(value: Json) -> Json:
 
 
 def _candidates(task: Task, text: str) -> Iterator[Json]:
-    """Readings of the text: as JSON, as a fenced block, as JSON inside prose, and, of prose alone, the text itself."""
-    bare = _THOUGHTS.sub("", text).strip()
-    start = min((at for mark in _STARTS if (at := bare.find(mark)) >= 0), default=len(bare))
-    end = max(bare.rfind("}"), bare.rfind("]")) + 1
-    for part in (bare, _fenced(bare), bare[start:end]):
-        try:
-            yield loads(part)
-        except BadRequest:
-            continue
-    if bare and start == len(bare):
-        yield _reference_output(task, bare)
-        yield bare
+    """Readings of an answer: the whole text, its documents and its fences, each from the last, and prose as it is."""
+    yield from _readings(text)
+    found = [document.value for document in documents(text)]
+    yield from reversed(found)
+    for block in _fenced(text):
+        yield from _readings(block)
+    if text and not found and not any(bracket in text for bracket in _BRACKETS):
+        yield _reference_output(task, text)
+        yield text
 
 
-def _fenced(text: str) -> str:
-    """What stands in the first Markdown fence; empty when there is none."""
-    _, _, after = text.partition(_FENCE)
-    _, _, block = after.partition("\n")
-    return block.partition(_FENCE)[0]
+def _readings(text: str) -> Iterator[Json]:
+    """A text as one JSON document; where that is a string, also as the document written inside it."""
+    try:
+        value = loads(text)
+        yield value
+        while isinstance(value, str):
+            value = loads(value)
+            yield value
+    except BadRequest:
+        return
+
+
+def _fenced(text: str) -> list[str]:
+    """What stands in Markdown fences, the last first; the language behind an opening mark is left out."""
+    blocks = text.split(_FENCE)[1::2]
+    return [block.partition("\n")[2].strip() for block in reversed(blocks)]
 
 
 def _reference_output(task: Task, text: str) -> Json:

@@ -6,6 +6,7 @@ from typing import ClassVar, Final, Literal, Protocol
 
 from piecework.errors import UpstreamFailed
 from piecework.jsons import Json
+from piecework.models.thoughts import after_thoughts
 
 StructuredOutput = Literal["auto", "json_schema", "json_object", "off"]
 
@@ -66,6 +67,12 @@ class Model(Protocol):
         """
 
 
-def shortened(text: str, is_cut: bool) -> tuple[str, bool]:
-    """The part of a reply's text that is kept, and whether any of it is missing."""
-    return text[:TEXT_CHARACTERS], is_cut or len(text) > TEXT_CHARACTERS
+def reply_of(text: str, *, is_cut: bool, input_tokens: int, output_tokens: int) -> Reply:
+    """The reply in a text that may begin with reasoning, which is left out before anything is shortened.
+
+    A text that ends inside its reasoning, that is longer than what is kept, or that holds half a character, is cut.
+    """
+    answer = after_thoughts(text)
+    kept = answer[:TEXT_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+    is_whole = bool(answer) and kept == answer
+    return Reply(kept, is_cut or not is_whole, input_tokens, output_tokens)

@@ -7,7 +7,7 @@ Every call is a step, so a runner that takes the piece over continues after the 
 twice. A repair shows the model its last answer alone, so that each call costs about the same.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from piecework.errors import PieceworkError, Refused, Retryable, UpstreamFailed
@@ -69,7 +69,7 @@ class Completion:
             if fit.problem is None:
                 return fit.output
             problem = fit.problem
-            self.turns = [asked, Turn("assistant", reply.text), Turn("user", repair_message(problem))]
+            self.turns = _repairing(asked, reply.text, repair_message(problem))
         raise Refused(f"the model gave no output that fits output_schema: {problem}")
 
     def _call(self, number: int) -> Reply:
@@ -145,5 +145,13 @@ def to_step(reply: Reply) -> dict[str, Json]:
 
 
 def from_step(recorded: dict[str, Any]) -> Reply:
-    """A recorded result as the reply it was."""
-    return Reply(**recorded)
+    """A recorded result as the reply it was; members that later code may record are left out."""
+    known = {member.name for member in fields(Reply)}
+    return Reply(**{name: value for name, value in recorded.items() if name in known})
+
+
+def _repairing(asked: Turn, text: str, request: str) -> list[Turn]:
+    """The conversation that asks again; without a text the model said nothing, and endpoints take no empty turn."""
+    if not text:
+        return [Turn("user", f"{asked.text}\n\n{request}")]
+    return [asked, Turn("assistant", text), Turn("user", request)]

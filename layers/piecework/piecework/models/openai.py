@@ -15,19 +15,18 @@ from urllib.parse import urlsplit
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from piecework.errors import BadRequest, Refused, Retryable, UpstreamFailed
+from piecework.envelopes import read_envelope
+from piecework.errors import BadRequest, Refused, UpstreamFailed
 from piecework.fetching import Cutoff
-from piecework.jsons import Json, canonical, loads
-from piecework.models.chat import Question, QuestionRejected, Reply, shortened
+from piecework.jsons import Json, canonical
+from piecework.models.chat import Question, Reply, reply_of
+from piecework.models.endings import CHAT, Ending, ending_of
+from piecework.models.refusals import DECLINES, failure_of, status_in
 from piecework.models.structured import FORM_NAME, is_closed
 
 BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer; the largest output is 64 KiB, reasoning text may come with it
 CHUNK: Final = 64 * 1024
 COMPLETIONS: Final = "/chat/completions"
-OVERLOADED: Final = frozenset({429, 503, 529})
-REJECTED: Final = frozenset({400, 415, 422})
-DECLINED: Final = "content_filter"
-CUT: Final = "length"
 TOO_SLOW: Final = (TimeoutError, urllib3.exceptions.ReadTimeoutError)
 # ValueError is what a TLS socket says when it is shut while somebody reads.
 BROKEN: Final = (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, ValueError)
@@ -63,13 +62,14 @@ class OpenAiModel:
         request = canonical(self._request(question))
         headers = self._headers | ({"X-Amzn-Trace-Id": question.trace_id} if question.trace_id else {})
         status, raw = self._post(request, headers, question.timeout_seconds)
+        has_form = question.schema is not None or question.json_only
         if status != 200:
-            raise _failure(status)
+            raise failure_of(status, _envelope(raw), has_form=has_form)
         try:
-            answer = loads(raw)
+            answer = read_envelope(raw)
         except BadRequest as error:
             raise UpstreamFailed("the model's endpoint did not answer in JSON") from error
-        return read_reply(answer)
+        return read_reply(answer, has_form=has_form)
 
     def _request(self, question: Question) -> dict[str, Json]:
         turns = [{"role": turn.role, "content": turn.text} for turn in question.turns]
@@ -122,52 +122,59 @@ class OpenAiModel:
         return bytes(body)
 
 
+def _envelope(raw: bytes) -> Json:
+    try:
+        return read_envelope(raw)
+    except BadRequest:
+        return None
+
+
 def completions_url(base_url: str) -> str:
     """The reference's rule: trimmed, no trailing slash, `/chat/completions` appended unless already there."""
     root = base_url.strip().rstrip("/")
     return root if root.endswith(COMPLETIONS) else root + COMPLETIONS
 
 
-def read_reply(answer: Json) -> Reply:
-    """The first choice's text and the token counts.
+def read_reply(answer: Json, *, has_form: bool = False) -> Reply:
+    """The first choice's text and the token counts; how it ended comes first.
 
     Raises:
-        Refused: the model declines.
-        UpstreamFailed: there is no text.
+        Refused: the model or a filter declines.
+        Retryable, QuestionRejected, UpstreamFailed: the answer says that it failed, or there is no text.
     """
-    choice = _first(answer.get("choices")) if isinstance(answer, dict) else {}
+    envelope = answer if isinstance(answer, dict) else {}
+    choices = envelope.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    for told in (envelope.get("error"), choice.get("error")):
+        if told:
+            raise failure_of(status_in(told), {"error": told}, has_form=has_form and not choice)
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
-    if choice.get("finish_reason") == DECLINED or message.get("refusal"):
-        raise Refused("the model declines this task")
+    ending = ending_of(choice.get("finish_reason"), CHAT)
+    if ending is Ending.DECLINED or message.get("refusal") or choices == []:
+        raise Refused(DECLINES)
+    if ending is Ending.FAILED:
+        raise UpstreamFailed("the model's endpoint broke its answer off")
     text = _text(message.get("content")) or _text(choice.get("text"))
-    is_cut = choice.get("finish_reason") == CUT
-    if not text:
-        raise UpstreamFailed(
-            "the model spent its tokens before it answered" if is_cut else "the model's endpoint answered no text"
-        )
-    usage = answer.get("usage")
+    is_cut = ending is Ending.CUT
+    if not text and not is_cut:
+        raise UpstreamFailed("the model's endpoint answered no text")
+    usage = envelope.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    kept, is_cut = shortened(text, is_cut)
-    return Reply(kept, is_cut, _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
-
-
-def _failure(status: int) -> Retryable:
-    if status in OVERLOADED:
-        return Retryable("the model is throttled or overloaded; try again")
-    kind = QuestionRejected if status in REJECTED else UpstreamFailed
-    return kind(f"the model's endpoint answered HTTP {status}")
+    return reply_of(
+        text,
+        is_cut=is_cut,
+        input_tokens=_count(usage.get("prompt_tokens")),
+        output_tokens=_count(usage.get("completion_tokens")),
+    )
 
 
 def _text(content: Any) -> str:
     """A string, or the joined text parts that some servers answer instead."""
     if isinstance(content, list):
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(part for part in parts if isinstance(part, str))
     return content.strip() if isinstance(content, str) else ""
-
-
-def _first(choices: Any) -> dict[str, Any]:
-    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
 
 
 def _count(value: Any) -> int:

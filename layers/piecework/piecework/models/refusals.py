@@ -1,0 +1,94 @@
+"""What a chat endpoint's error means: by its status, and by the code that it states.
+
+    declined    a filter or the model's maker will not have this prompt: a permanent refusal
+    overloaded  too much is asked of the endpoint now
+    rejected    this form of the request is not taken; without `response_format` it may be
+    failed      anything else
+
+Servers that cannot compile a schema say so with 400 or 422, and some with 404, 500, 501 or 502 (vLLM, Dynamo,
+llama.cpp, aggregators that find no provider), so these are worth one question without the form. Codes are compared
+whole; the texts beside them may quote the prompt and are never read.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from piecework.errors import PieceworkError, Refused, Retryable, UpstreamFailed
+from piecework.jsons import Json
+from piecework.models.chat import QuestionRejected
+
+DECLINES: Final = "the model declines this task"
+OVERLOADED: Final = frozenset({429, 503, 529})
+REJECTED: Final = frozenset({400, 415, 422})
+REJECTED_WITH_FORM: Final = frozenset({404, 405, 406, 500, 501, 502})
+# OpenAI and Azure, Alibaba (data_inspection…), ByteDance (…SensitiveContentDetected), Zhipu (1301), Gemini's names.
+DECLINED: Final = frozenset(
+    {
+        *("content_filter", "content_filtered", "content_policy_violation", "responsibleaipolicyviolation"),
+        *("invalid_prompt", "moderation_blocked", "prompt_blocked", "safety_violation", "policy_violation", "refusal"),
+        *("data_inspection_failed", "datainspectionfailed", "inputtextsensitivecontentdetected"),
+        *("outputtextsensitivecontentdetected", "sensitivecontentdetected", "1301"),
+        *("safety", "recitation", "prohibited_content", "blocklist", "spii", "guardrail_intervened"),
+    }
+)
+WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")  # a code; anything longer or with blanks is a text
+NAMES: Final = ("code", "type", "status", "reason")
+
+
+def failure_of(status: int, answer: Json, *, has_form: bool) -> PieceworkError:
+    """The error that an answer stands for; 0 is no status."""
+    if _declines(answer):
+        return Refused(DECLINES)
+    if status in OVERLOADED:
+        return Retryable("the model is throttled or overloaded; try again")
+    text = f"the model's endpoint answered HTTP {status}" if status else "the model's endpoint answered with an error"
+    if status in REJECTED or (has_form and status in REJECTED_WITH_FORM):
+        return QuestionRejected(text)
+    return UpstreamFailed(text)
+
+
+def status_in(error: Json) -> int:
+    """The HTTP status that an error inside an answer of 200 states; 0 when it states none."""
+    stated = [error.get(name) for name in ("status", "status_code", "code")] if isinstance(error, dict) else []
+    numbers = [int(word) for word in map(_word, stated) if word.isdecimal()]
+    return next((number for number in numbers if 400 <= number < 600), 0)
+
+
+def reason_in(answer: Json) -> str:
+    """The first code that an error states, for the log; empty when it states none."""
+    return next(_words(answer), "")
+
+
+def _declines(answer: Json) -> bool:
+    if any(word.lower() in DECLINED for word in _words(answer)):
+        return True
+    error = answer.get("error") if isinstance(answer, dict) else None
+    about = error.get("metadata") if isinstance(error, dict) else None
+    return isinstance(about, dict) and bool(about.get("flagged_input"))  # OpenRouter's moderation
+
+
+def _words(answer: Json) -> Iterator[str]:
+    """The codes of an error in any of its usual places, the most telling first."""
+    for place in _places(answer):
+        words = [place] if isinstance(place, str) else [place.get(name) for name in NAMES]
+        yield from filter(None, map(_word, words))
+
+
+def _places(answer: Json) -> Iterator[Any]:
+    if not isinstance(answer, dict):
+        return
+    error = answer.get("error")
+    if isinstance(error, dict):
+        inner = error.get("innererror")
+        yield error
+        if isinstance(inner, dict):
+            yield inner
+    elif isinstance(error, str):
+        yield error
+    yield answer
+
+
+def _word(value: Json) -> str:
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return text if isinstance(text, str) and WORD.fullmatch(text) else ""
