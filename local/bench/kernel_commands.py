@@ -8,9 +8,11 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median, quantiles
@@ -36,6 +38,8 @@ BATCH: Final = 100  # events that are put into a log at once
 AGENTS: Final = 100
 GIVEN: Final = 400  # executions assigned among them
 WRITERS: Final = 8
+CREATORS: Final = (1, 8, 32)  # at once for one agent
+CROWD: Final = 128  # executions that they create
 LISTED: Final = 20_000
 LISTS: Final = 5
 PAGE: Final = 50
@@ -46,7 +50,7 @@ FAR_MS: Final = 3_600_000
 def measure(listed: int) -> dict[str, float]:
     """All figures of the kernel door."""
     parts, sent = kernel_parts(), Sent()
-    return commands(parts, sent) | assignments(parts) | lists(parts, sent, listed)
+    return commands(parts, sent) | assignments(parts) | crowds(parts, sent) | lists(parts, sent, listed)
 
 
 @dataclass
@@ -117,6 +121,37 @@ def assignments(parts: KernelParts) -> dict[str, float]:
         times = list(pool.map(give, range(GIVEN)))
     rate = GIVEN / (time.perf_counter() - began)
     return {"kernel_assignments_per_second": round(rate, 1), "kernel_assignment_p50_ms": round(median(times), 1)}
+
+
+def crowds(parts: KernelParts, sent: Sent) -> dict[str, float]:
+    """Requests of an execution, and how many a second, when many are created at once for one agent."""
+    figures: dict[str, float] = {}
+    for creators in CREATORS:
+        agent, per_life = f"bench-crowd-{creators}", Counter[str]()
+        for consumer in ("one", "two"):
+            parts.agents.connect(agent, consumer, parts.clock() + FAR_MS)
+        with ThreadPoolExecutor(creators) as pool:
+            sent.take()
+            began = time.perf_counter()
+            made = list(pool.map(partial(_created, parts, agent), range(CROWD)))
+            per_life["create"] = sent.take()["dynamodb"]
+            list(pool.map(partial(_complete, parts), made))
+            rate = CROWD / (time.perf_counter() - began)
+            per_life["complete"] = sent.take()["dynamodb"]
+        figures[f"kernel_create_requests_of_{creators}"] = round(per_life["create"] / CROWD, 2)
+        figures[f"kernel_life_requests_of_{creators}"] = round(per_life.total() / CROWD, 2)
+        figures[f"kernel_lives_per_second_of_{creators}"] = round(rate, 1)
+    return figures
+
+
+def _created(parts: KernelParts, agent: str, number: int) -> Execution:
+    return parts.kernel.create(agent, {"n": number}, {}).execution
+
+
+def _complete(parts: KernelParts, execution: Execution) -> None:
+    if execution.session is None:
+        raise SystemExit("an execution was not assigned")
+    parts.kernel.intent(execution.id, execution.session.id, Intent("complete"))
 
 
 def lists(parts: KernelParts, sent: Sent, listed: int) -> dict[str, float]:

@@ -30,6 +30,12 @@ AT_MOST: Final[Mapping[str, float]] = {
     "kernel_long_log_vs_short": 1.2,
     "kernel_invoke_requests": 3,
     "kernel_result_requests": 3,
+    "kernel_create_requests_of_1": 8,
+    "kernel_create_requests_of_8": 8,
+    "kernel_create_requests_of_32": 8,
+    "kernel_life_requests_of_1": 12,
+    "kernel_life_requests_of_8": 12,
+    "kernel_life_requests_of_32": 12,
 }
 
 

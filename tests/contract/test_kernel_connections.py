@@ -1,6 +1,7 @@
 """One contract for agents' consumers and runners, held against the fakes and against DynamoDB."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -146,19 +147,28 @@ class TestAgents:
         assert (board.turn, board.waiting) == (0, ())
         assert agents.board("nobody").consumers == ()
 
-    def test_a_turn_is_taken_by_one(self, agents):
+    def test_every_turn_is_somebodys_and_nobody_elses(self, agents):
         agent_id = an_agent()
 
-        assert agents.take_turn(agent_id, 0)
-        assert not agents.take_turn(agent_id, 0)
-        assert not agents.take_turn(agent_id, 5)
-        assert agents.take_turn(agent_id, 1)
-        assert agents.board(agent_id).turn == 2
+        with ThreadPoolExecutor(4) as threads:
+            turns = list(threads.map(agents.next_turn, [agent_id] * 8))
+
+        assert sorted(turns) == list(range(8))
+        assert agents.board(agent_id).turn == 8
+
+    def test_consumers_are_told_by_id_without_what_waits(self, agents):
+        agent_id = an_agent()
+        made = [agents.connect(agent_id, name, LATER)[0] for name in ("b", "ü", "a")]
+        agents.next_turn(agent_id)
+
+        assert agents.consumers(agent_id) == (made[2], made[0], made[1])
+        assert agents.consumers("nobody") == ()
+        assert agents.waiting(agent_id) == []
 
     def test_turns_begin_again_when_the_last_consumer_has_gone(self, agents):
         agent_id = an_agent()
         one, two = (agents.connect(agent_id, name, LATER)[0] for name in ("one", "two"))
-        agents.take_turn(agent_id, 0)
+        agents.next_turn(agent_id)
 
         agents.forget(one)
         assert agents.board(agent_id).turn == 1

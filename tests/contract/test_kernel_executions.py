@@ -387,6 +387,40 @@ class TestBoards:
 
         assert store.agents.board(agent_id).waiting == tuple(name for _, name in sorted(ids)[:100])
 
+    def test_what_waits_is_given_out_by_one_until_it_waits_anew_or_the_mark_lapses(self, store):
+        story = Stored(store)
+        story.create()
+        [waiting] = store.agents.waiting(story.agent_id)
+        assert (waiting.execution_id, waiting.created_at_ms) == (story.id, story.state.created_at_ms)
+
+        assert store.agents.claim(story.agent_id, waiting, FAR_MS)
+        assert not store.agents.claim(story.agent_id, waiting, FAR_MS)
+        assert [each.claimed_until_ms for each in store.agents.waiting(story.agent_id)] == [FAR_MS]
+        story.assigned("c1")
+        assert not store.agents.claim(story.agent_id, waiting, FAR_MS)
+        story.do(AgentLost(story.session))
+        assert store.agents.claim(story.agent_id, waiting, START_MS - 1)
+        assert store.agents.claim(story.agent_id, waiting, FAR_MS)
+
+    def test_a_job_is_handed_out_by_one_until_its_mark_lapses_or_is_taken_off(self, story):
+        runners = story.store.runners
+        story.assigned()
+        tool = f"tool-{uuid4().hex}"
+        for _ in range(2):
+            story.later(1).invoke(tool, remote=True)
+        first, second = runners.unclaimed(tool, story.now_ms)
+
+        assert runners.claim_job(first, FAR_MS)
+        assert not runners.claim_job(first, FAR_MS)
+        assert runners.unclaimed(tool, story.now_ms) == [second]
+        assert runners.queued(tool, story.now_ms, 10) == [first, second]
+        runners.unclaim_job(first)
+        assert runners.claim_job(first, START_MS - 1)
+        assert runners.unclaimed(tool, story.now_ms) == [first, second]
+        assert not runners.claim_job(replace(first, job_id="gone"), FAR_MS)
+        runners.unclaim_job(replace(first, job_id="gone"))
+        assert len(runners.queued(tool, story.now_ms, 10)) == 2
+
     def test_a_consumers_sessions_are_those_it_holds(self, story):
         story.assigned("c1")
         assert story.store.agents.sessions(story.agent_id, "c1") == [story.id]

@@ -15,6 +15,7 @@ from typing import Any
 
 from piecework.due import Due
 from piecework.jsons import Json
+from piecework.kernel import ports
 from piecework.kernel.changes import Answered, Change, HistoryEntry, JobPush, Push, QueuedJob, StepRecord
 from piecework.kernel.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.events import Event
@@ -63,6 +64,7 @@ class KernelStore:
     consumers: dict[tuple[str, str], Consumer] = field(default_factory=dict)
     turns: dict[str, int] = field(default_factory=dict)
     tool_turns: dict[str, int] = field(default_factory=dict)
+    claims: dict[str, int] = field(default_factory=dict)  # by the id of an execution or a job: until when
     links: dict[Connection, Linked] = field(default_factory=dict)
     known_tools: dict[str, tuple[str, ...]] = field(default_factory=dict)
     published: dict[str, list[ToolEntry]] = field(default_factory=dict)
@@ -183,6 +185,8 @@ class FakeExecutions(Executions):
         else:
             store.due_times.remove(self._due(change.before))
         store.due_times.put(self._due(after))
+        if not after.is_waiting:
+            store.claims.pop(after.id, None)
         self._keep(store.kept[after.id], change)
         if after.session:
             store.session_of.setdefault(after.session.id, after.id)
@@ -252,11 +256,36 @@ class FakeAgents(Agents):
         waiting.sort(key=lambda one: (one.created_at_ms, one.id))
         return Board(tuple(consumers), self._store.turns.get(agent_id, 0), tuple(one.id for one in waiting[:100]))
 
-    def take_turn(self, agent_id: str, turn: int) -> bool:
+    def waiting(self, agent_id: str) -> list[ports.Waiting]:
         with self._store.lock:
-            if self._store.turns.get(agent_id, 0) != turn:
-                return False
+            kept, claims = self._store.kept, self._store.claims
+            return [
+                ports.Waiting(name, kept[name].execution.created_at_ms, claims.get(name, 0))
+                for name in self.board(agent_id).waiting
+            ]
+
+    def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
+        return self.board(agent_id).consumers
+
+    def next_turn(self, agent_id: str) -> int:
+        with self._store.lock:
+            turn = self._store.turns.get(agent_id, 0)
             self._store.turns[agent_id] = turn + 1
+            return turn
+
+    def take_turn(self, agent_id: str, turn: int) -> bool:
+        """As earlier versions of the product do it."""
+        with self._store.lock:
+            return self._store.turns.get(agent_id, 0) == turn and self.next_turn(agent_id) == turn
+
+    def claim(self, agent_id: str, waiting: ports.Waiting, until_ms: int) -> bool:
+        with self._store.lock:
+            kept = self._store.kept.get(waiting.execution_id)
+            if kept is None or not kept.execution.is_waiting:
+                return False
+            if self._store.claims.get(waiting.execution_id, 0) > self._store.clock():
+                return False
+            self._store.claims[waiting.execution_id] = until_ms
             return True
 
     def sessions(self, agent_id: str, consumer_id: str) -> list[str]:
@@ -352,6 +381,22 @@ class FakeRunners(Runners):
         with self._store.lock:
             jobs = [job for job in self._store.jobs if job.tool_id == tool_id and job.not_before_ms <= now_ms]
         return sorted(jobs, key=lambda job: (job.not_before_ms, job.job_id))[:limit]
+
+    def unclaimed(self, tool_id: str, now_ms: int) -> list[QueuedJob]:
+        with self._store.lock:
+            jobs = self.queued(tool_id, now_ms, 100)
+            return [job for job in jobs if self._store.claims.get(job.job_id, 0) <= now_ms][:10]
+
+    def claim_job(self, job: QueuedJob, until_ms: int) -> bool:
+        with self._store.lock:
+            if job not in self._store.jobs or self._store.claims.get(job.job_id, 0) > self._store.clock():
+                return False
+            self._store.claims[job.job_id] = until_ms
+            return True
+
+    def unclaim_job(self, job: QueuedJob) -> None:
+        with self._store.lock:
+            self._store.claims.pop(job.job_id, None)
 
     def publish(self, runner_id: str, tools: Sequence[ToolEntry]) -> None:
         with self._store.lock:

@@ -100,14 +100,19 @@ class KernelStage:
     """One kernel; `copy()` is a further process over the same stores."""
 
     def __init__(
-        self, rules: Rules | None = None, clock: FakeClock | None = None, store: Any = None, policy: Any = None
+        self,
+        rules: Rules | None = None,
+        clock: FakeClock | None = None,
+        store: Any = None,
+        policy: Any = None,
+        sleep: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        self.clock, self.rules = clock or FakeClock(START_MS), rules or Rules()
+        self.clock, self.rules, self._sleep = clock or FakeClock(START_MS), rules or Rules(), sleep
         self.store = store or new_store(self.clock, self.rules)
         ports = Ports(
             self.store.executions, self.store.agents, self.store.runners, policy or Everything(), FakeRateWindows()
         )
-        self.kernel = Kernel(ports, self.rules, Surroundings(clock=self.clock, sleep=lambda seconds: None))
+        self.kernel = Kernel(ports, self.rules, Surroundings(clock=self.clock, sleep=sleep))
         assigner = RoundRobin(self.store.agents, self.clock, self.kernel)
         self.dispatcher = Queues(self.store.runners, self.clock, self.kernel)
         self.kernel.connect(assigner, self.dispatcher)
@@ -129,7 +134,7 @@ class KernelStage:
 
     def copy(self) -> "KernelStage":
         """Another process, over the same stores and the same time."""
-        other = KernelStage(self.rules, self.clock, self.store)
+        other = KernelStage(self.rules, self.clock, self.store, sleep=self._sleep)
         other.lines = self.lines
         return other
 

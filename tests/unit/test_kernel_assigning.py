@@ -1,16 +1,22 @@
 """Giving executions to consumers and jobs to connections, whoever else does so at the same time."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from piecework.kernel import ports
 from piecework.kernel.assigning import MOST_AT_ONCE, RoundRobin
 from piecework.kernel.errors import ServiceUnavailable
 from piecework.kernel.ports import Board, Consumer
 from piecework.kernel.state import Connection, Status
+from tests.support.crash import Tap
+from tests.support.fakes import START_MS, FakeClock
+from tests.support.kernel_fakes import new_store
+from tests.support.kernel_house import FOR_EVER
 from tests.support.kernel_stage import KernelStage
+from tests.support.kernel_world import tapped_ports
 
 
 @pytest.fixture
@@ -20,20 +26,28 @@ def stage():
 
 @dataclass
 class Agents:
-    """An agent's board, which others may change between a look and a turn."""
+    """An agent's board, on which others may mark what waits between a look and a claim."""
 
     board_now: Board
-    stolen: int = 0  # turns that another copy takes first
+    stolen: set[str] = field(default_factory=set)  # executions that another copy is about to claim
+    claimed: dict[str, int] = field(default_factory=dict)
     looks: int = 0
 
-    def board(self, agent_id: str) -> Board:
-        self.looks += 1
-        return self.board_now
+    def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
+        return self.board_now.consumers
 
-    def take_turn(self, agent_id: str, turn: int) -> bool:
-        is_mine = self.stolen == 0
-        self.stolen -= not is_mine
-        self.board_now = Board(self.board_now.consumers, turn + 1, self.board_now.waiting[0 if is_mine else 1 :])
+    def waiting(self, agent_id: str) -> list[ports.Waiting]:
+        self.looks += 1
+        return [ports.Waiting(name, 0, self.claimed.get(name, 0)) for name in self.board_now.waiting[:100]]
+
+    def next_turn(self, agent_id: str) -> int:
+        turn = self.board_now.turn
+        self.board_now = replace(self.board_now, turn=turn + 1)
+        return turn
+
+    def claim(self, agent_id: str, waiting: ports.Waiting, until_ms: int) -> bool:
+        is_mine = waiting.execution_id not in self.stolen
+        self.claimed[waiting.execution_id] = until_ms
         return is_mine
 
 
@@ -67,18 +81,110 @@ def test_executions_go_round_oldest_first():
     assert kernel.given == [("1", "a"), ("2", "b"), ("3", "a")]
 
 
-def test_a_turn_that_another_copy_took_is_not_used_again():
-    kernel, agents = Kernel(), Agents(a_board("1", "2"), stolen=1)
+def test_what_another_copy_gives_out_costs_no_turn():
+    kernel, agents = Kernel(), Agents(a_board("1", "2"), stolen={"1"})
 
     assert offered(agents, kernel) == 1
-    assert kernel.given == [("2", "b")]
+    assert kernel.given == [("2", "a")]
+    assert agents.board_now.turn == 1
 
 
-def test_an_execution_that_cannot_be_given_now_does_not_hold_up_the_next():
+def test_a_copy_that_meets_others_at_every_step_leaves_the_rest_to_them():
+    names = [str(number) for number in range(20)]
+    agents = Agents(a_board(*names), stolen=set(names))
+
+    assert offered(agents, Kernel()) == 0
+    assert agents.looks == len(agents.claimed) + 1 == 4
+
+
+def test_an_execution_that_cannot_be_given_now_does_not_hold_up_the_next_nor_use_a_turn_up():
     kernel = Kernel(busy={"1"})
 
-    assert offered(Agents(a_board("1", "2")), kernel) == 1
-    assert kernel.given == [("2", "b")]
+    assert offered(Agents(a_board("1", "2", "3")), kernel) == 2
+    assert kernel.given == [("2", "a"), ("3", "b")]
+
+
+@dataclass
+class Meeting:
+    """The agents of a store, where others create executions just when somebody has taken a turn."""
+
+    agents: Any
+    others: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.agents, name)
+
+    def take_turn(self, *given: Any) -> Any:
+        return self._met(self.agents.take_turn(*given))
+
+    def next_turn(self, *given: Any) -> Any:
+        return self._met(self.agents.next_turn(*given))
+
+    def _met(self, answer: Any) -> Any:
+        others, self.others = self.others, None
+        if others:
+            others()
+        return answer
+
+
+def test_consumers_alternate_whoever_creates_while_an_execution_is_being_given_out():
+    clock = FakeClock(START_MS)
+    store = tapped_ports(new_store(clock), Tap())
+    store.agents = meeting = Meeting(store.agents)
+    stage = KernelStage(store=store, clock=clock)
+    lines = [stage.agent(consumer_id=name) for name in ("one", "two")]
+    meeting.others = lambda: [stage.create() for _ in range(3)]
+
+    for _ in range(4):
+        stage.create()
+
+    for line in lines:
+        line.look()
+    assert [len(line.of("execution.assigned")) for line in lines] == [4, 3]
+
+
+def test_who_creates_an_execution_gives_out_that_one_and_no_other(stage):
+    waiting = [stage.create() for _ in range(20)]
+    stage.store.agents.connect("triage", "one", FOR_EVER)
+
+    created = stage.create()
+
+    assert stage.status(created) is Status.RUNNING
+    assert {stage.status(execution) for execution in waiting} == {Status.PENDING}
+
+
+def test_a_stream_gives_out_what_waits_in_portions_and_writes_in_between(stage):
+    waiting = []
+    for _ in range(25):
+        stage.clock.move(0.001)
+        waiting.append(stage.create())
+    agent = stage.agent()
+    first = len(agent.of("execution.assigned"))
+
+    stage.pass_time(1)
+
+    assert first == 10
+    assert [data["execution_id"] for data in agent.of("execution.assigned")] == waiting
+
+
+def test_an_execution_that_took_long_to_store_is_taken_back_if_its_consumer_was_forgotten_meanwhile(stage):
+    agent, other = stage.agent(consumer_id="one"), stage.store.agents
+
+    def slow(change: Any, is_applied: bool) -> None:
+        if change.before is None and not is_applied:
+            agent.has_ended = True
+            stage.lines.remove(agent)
+            stage.clock.move(20)
+            stage.sweep()
+            stage.clock.move(20)
+            stage.sweep()
+            assert other.find("triage", "one") is None
+
+    stage.store.on_commit = slow
+    execution = stage.create()
+
+    assert stage.status(execution) is Status.PENDING
+    assert stage.agent(consumer_id="two").take("execution.assigned")["execution_id"] == execution
 
 
 @pytest.mark.parametrize("lost", [{"until_ms": 5}, {"is_open": False}])

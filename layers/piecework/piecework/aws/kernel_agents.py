@@ -6,16 +6,17 @@ forgotten and comes back is never taken for its former self.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from piecework.aws import kernel_keys as keys
 from piecework.aws.kernel_outbox import empty
-from piecework.aws.kernel_rows import TRIES, Rows, at, n, s
+from piecework.aws.kernel_rows import TRIES, Rows, at, claimed_until, n, s
 from piecework.due import Due, DueTimes
 from piecework.errors import Unavailable
 from piecework.kernel.dues import AGENT_DUE, pair_id
-from piecework.kernel.ports import Agents, Board, Consumer
+from piecework.kernel.ports import Agents, Board, Consumer, Waiting
 
 BOARD_PAGE: Final = 200  # consumers and waiting executions read at once
 MOST_WAITING: Final = 100
@@ -53,6 +54,14 @@ class KernelAgents(Agents):
         item = self._rows.get(keys.consumer(agent_id, consumer_id))
         return _consumer(item) if item else None
 
+    def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
+        rows = self._rows.query(keys.agent(agent_id), before=keys.TURN, page=BOARD_PAGE)
+        return _by_id(map(_consumer, rows))
+
+    def waiting(self, agent_id: str) -> list[Waiting]:
+        rows = self._rows.query(keys.agent(agent_id), after=keys.WAITING, page=MOST_WAITING)
+        return [_waiting(row) for row in islice(rows, MOST_WAITING)]
+
     def board(self, agent_id: str) -> Board:
         consumers: list[Consumer] = []
         turn, waiting = 0, list[str]()
@@ -63,15 +72,18 @@ class KernelAgents(Agents):
             elif sk == keys.TURN:
                 turn = int(row["turn"]["N"])
             else:
-                waiting.append(sk.split("#", 2)[2])
+                waiting.append(_waiting(row).execution_id)
                 if len(waiting) == MOST_WAITING:
                     break
-        return Board(tuple(sorted(consumers, key=lambda one: one.consumer_id)), turn, tuple(waiting))
+        return Board(_by_id(consumers), turn, tuple(waiting))
 
-    def take_turn(self, agent_id: str, turn: int) -> bool:
-        condition = "turn = :turn" + (f" OR {ABSENT}" if turn == 0 else "")
-        values = {":turn": n(turn), ":next": n(turn + 1)}
-        return self._rows.update((keys.agent(agent_id), keys.TURN), "SET turn = :next", values, condition) is not None
+    def next_turn(self, agent_id: str) -> int:
+        row = self._rows.update((keys.agent(agent_id), keys.TURN), "ADD turn :one", {":one": n(1)})
+        return int(row["turn"]["N"]) - 1 if row else 0
+
+    def claim(self, agent_id: str, waiting: Waiting, until_ms: int) -> bool:
+        key = keys.waiting(agent_id, waiting.created_at_ms, waiting.execution_id)
+        return self._rows.claim(key, self._clock(), until_ms)
 
     def sessions(self, agent_id: str, consumer_id: str) -> list[str]:
         return [row["sk"]["S"] for row in self._rows.query(keys.held(agent_id, consumer_id), page=1_000)]
@@ -95,6 +107,15 @@ class KernelAgents(Agents):
         }
         key = keys.consumer(consumer.agent_id, consumer.consumer_id)
         return self._rows.update(key, "SET lease_until = :until, is_open = :open", values, SAME_AND_OPEN) is not None
+
+
+def _by_id(consumers: Iterable[Consumer]) -> tuple[Consumer, ...]:
+    return tuple(sorted(consumers, key=lambda one: one.consumer_id))
+
+
+def _waiting(item: Mapping[str, Any]) -> Waiting:
+    _, created, execution_id = item["sk"]["S"].split("#", 2)
+    return Waiting(execution_id, int(created), claimed_until(item))
 
 
 def _item(consumer: Consumer) -> dict[str, Any]:

@@ -6,6 +6,7 @@ by DynamoDB and repeated here: transactions take milliseconds.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import uniform
 from time import sleep as real_sleep
@@ -30,6 +31,9 @@ PASSING: Final = frozenset({CONFLICT, "ThrottlingError", "ProvisionedThroughputE
 TRANSACTION_CANCELED: Final = "TransactionCanceledException"
 READ_AT_ONCE: Final = 100  # keys of a batch read
 DELETED_AT_ONCE: Final = 25  # keys of a batch write
+UNCLAIMED: Final = (
+    "attribute_exists(pk) AND (attribute_not_exists(claimed_until) OR claimed_until <= :now OR claim = :token)"
+)
 TRIES: Final = 10
 GAP_SECONDS: Final = 0.05
 
@@ -104,6 +108,17 @@ class Rows:
         }
         answer = self._single(lambda: self.client.update_item(**given))
         return None if answer is None else dict(answer["Attributes"])
+
+    def claim(self, key: Key, now_ms: int, until_ms: int) -> bool:
+        """Mark a row as somebody's for a while; False when it is gone, or another's mark still counts."""
+        token = secrets.token_hex(8)  # by which a repeated request recognises its first try
+        values = {":until": n(until_ms), ":now": n(now_ms), ":token": s(token)}
+        expression = "SET claimed_until = :until, claim = :token"
+        return self.update(key, expression, values, UNCLAIMED) is not None
+
+    def unclaim(self, key: Key) -> None:
+        """Take the mark off a row that is still there."""
+        self.update(key, "REMOVE claimed_until, claim", {}, "attribute_exists(pk)")
 
     def delete(self, key: Key, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
         """Remove a row; False when the condition did not hold."""
@@ -182,6 +197,11 @@ def s(text: str) -> Item:
 def n(number: int | float) -> Item:
     """A number as an attribute."""
     return {"N": str(number)}
+
+
+def claimed_until(item: Mapping[str, Any]) -> int:
+    """How long a row is somebody's; rows of earlier versions are nobody's."""
+    return int(item["claimed_until"]["N"]) if "claimed_until" in item else 0
 
 
 def at(key: Key) -> Item:

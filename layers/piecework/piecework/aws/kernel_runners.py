@@ -15,7 +15,7 @@ from typing import Any, Final
 from piecework.aws import kernel_keys as keys
 from piecework.aws.kernel_items import known, queued_from
 from piecework.aws.kernel_links import Links
-from piecework.aws.kernel_rows import Rows, at, n, s
+from piecework.aws.kernel_rows import Rows, at, claimed_until, n, s
 from piecework.aws.kernel_values import KernelValues, text_of
 from piecework.due import Due, DueTimes
 from piecework.kernel.changes import QueuedJob
@@ -26,6 +26,9 @@ from piecework.kernel.state import Connection
 FOLDER: Final = "tools"  # of long lists in the bucket; no execution's id is a plain word like this
 BEFORE: Final = "published_at <= :until"
 PAGE: Final = 100
+UNCLAIMED: Final = 10  # queued jobs to choose from
+LOOKED_AT: Final = 25  # that are read at once to find those
+LOOKED_THROUGH: Final = 100  # at most; so many connections may be handing out others at this moment
 SEEN_MS: Final = 400 * 86_400_000  # that a runner was seen is remembered so long; ids that are never used again go
 
 
@@ -79,6 +82,17 @@ class KernelRunners(Runners):
     def queued(self, tool_id: str, now_ms: int, limit: int) -> list[QueuedJob]:
         rows = self._rows.query(keys.queue(tool_id), before=keys.time(now_ms + 1), page=limit)
         return [queued_from(row) for row in islice(rows, limit)]
+
+    def unclaimed(self, tool_id: str, now_ms: int) -> list[QueuedJob]:
+        rows = self._rows.query(keys.queue(tool_id), before=keys.time(now_ms + 1), page=LOOKED_AT)
+        free = (row for row in islice(rows, LOOKED_THROUGH) if claimed_until(row) <= now_ms)
+        return [queued_from(row) for row in islice(free, UNCLAIMED)]
+
+    def claim_job(self, job: QueuedJob, until_ms: int) -> bool:
+        return self._rows.claim(keys.queued(job.tool_id, job.not_before_ms, job.job_id), self._clock(), until_ms)
+
+    def unclaim_job(self, job: QueuedJob) -> None:
+        self._rows.unclaim(keys.queued(job.tool_id, job.not_before_ms, job.job_id))
 
     def publish(self, runner_id: str, tools: Sequence[ToolEntry]) -> None:
         item = at((keys.DIRECTORY, keys.word(runner_id))) | {

@@ -43,6 +43,7 @@ class Create:
     agent_id: str
     input: Json
     labels: Mapping[str, str]
+    consumer_id: str = ""  # it is given to this one at once; empty: it waits
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from piecework.kernel.errors import ExecutionTainted, ServiceUnavailable
 from piecework.kernel.evolve import LogBroken
 from piecework.kernel.ports import ConnectionTaken, Executions, Linked, Moved, Read
 from piecework.kernel.rules import Rules
-from piecework.kernel.state import Connection
+from piecework.kernel.state import Connection, Execution
 
 FIRST_PAUSE: Final = 0.01  # seconds
 LONGEST_PAUSE: Final = 0.2
@@ -33,10 +33,16 @@ PATIENCE: Final = 4.0  # seconds slept over conflicts; a burst of 20 writers nee
 
 
 class Assigner(Protocol):
-    """Gives an agent's waiting executions to its consumers."""
+    """Brings executions and their agents' consumers together."""
+
+    def choose(self, agent_id: str) -> str:
+        """A consumer for a new execution; empty when nobody is there."""
+
+    def give(self, execution: Execution) -> bool:
+        """Give one waiting execution out; False when it keeps waiting."""
 
     def offer(self, agent_id: str) -> int:
-        """How many were given out."""
+        """Give some of an agent's waiting executions out; how many."""
 
 
 class Dispatcher(Protocol):
@@ -44,25 +50,35 @@ class Dispatcher(Protocol):
 
     def choose(self, tool_id: str) -> Linked | None: ...
 
-    def pump_tool(self, tool_id: str) -> None: ...
+    def pump_tool(self, tool_id: str) -> bool: ...
 
-    def pump(self, connection: Connection) -> None: ...
+    def pump(self, connection: Connection) -> bool: ...
 
 
-class Alone:
-    """Where no agents and runners are connected."""
+class NoAgents:
+    """Where no agents are connected."""
+
+    def choose(self, agent_id: str) -> str:
+        return ""
+
+    def give(self, execution: Execution) -> bool:
+        return False
 
     def offer(self, agent_id: str) -> int:
         return 0
 
+
+class NoRunners:
+    """Where no runners are connected."""
+
     def choose(self, tool_id: str) -> Linked | None:
         return None
 
-    def pump_tool(self, tool_id: str) -> None:
-        """Nothing is handed out."""
+    def pump_tool(self, tool_id: str) -> bool:
+        return False
 
-    def pump(self, connection: Connection) -> None:
-        """Nothing is handed out."""
+    def pump(self, connection: Connection) -> bool:
+        return False
 
 
 # Decides from what was read, the time, and how often a chosen connection was lost to another job.
@@ -89,8 +105,8 @@ class Commits:
 
     def __init__(self, executions: Executions, rules: Rules, around: Surroundings) -> None:
         self._executions, self._rules, self._around = executions, rules, around
-        self.assigner: Assigner = Alone()
-        self.dispatcher: Dispatcher = Alone()
+        self.assigner: Assigner = NoAgents()
+        self.dispatcher: Dispatcher = NoRunners()
 
     def run(
         self,
@@ -145,8 +161,8 @@ class Commits:
         except LogBroken:
             raise ExecutionTainted from None
 
-    def follow(self, change: Change) -> int:
-        """Offer and hand out what a stored change has made possible; how many executions were given out.
+    def follow(self, change: Change) -> bool:
+        """Give out what a stored change has made possible; whether its execution was.
 
         The change stands whatever comes of this: streams and sweeps do the same again.
         """
@@ -157,8 +173,8 @@ class Commits:
             for connection, _ in change.free:
                 self.dispatcher.pump(connection)
             if change.after.is_waiting:
-                return self.assigner.offer(change.after.agent_id)
-        return 0
+                return self.assigner.give(change.after)
+        return False
 
     def _store(self, change: Change | None) -> None:
         if change:

@@ -20,10 +20,12 @@ NOTHING = Decision(None, answer=False)
 
 
 def create(draft: Draft, command: Create) -> Decision:
-    """A new execution waits for a consumer of its agent."""
+    """A new execution is tied to the consumer that was chosen, or waits for one."""
     payload = {"agent_id": command.agent_id, "input": command.input, "labels": dict(command.labels)}
     draft.append("execution.created", payload)
     draft.input = command.input
+    if command.consumer_id:
+        _give(draft, command.consumer_id)
     return Decision(draft.change())
 
 
@@ -35,12 +37,7 @@ def assign(draft: Draft, command: Assign) -> Decision:
         if excess(draft.state):
             return _shed(draft, BY_DISCONNECT)
         draft.batch([*_cancelled(draft, BY_DISCONNECT), _reset(draft.state, "recovery")])
-    draft.append("execution.started", {"session_id": draft.fresh(), "consumer_id": command.consumer_id})
-    session = draft.state.session
-    if session:
-        until = draft.now_ms + draft.rules.agent_timeout_ms
-        draft.state = replace(draft.state, session=replace(session, expires_at_ms=until))
-    draft.push("execution.assigned")
+    _give(draft, command.consumer_id)
     return Decision(draft.change(), answer=True)
 
 
@@ -119,6 +116,15 @@ def look(draft: Draft) -> Decision:
     if draft.state.unattended_at_ms is not None:
         draft.state = replace(draft.state, unattended_at_ms=draft.now_ms)
     return Decision(draft.change())
+
+
+def _give(draft: Draft, consumer_id: str) -> None:
+    draft.append("execution.started", {"session_id": draft.fresh(), "consumer_id": consumer_id})
+    session = draft.state.session
+    if session:
+        until = draft.now_ms + draft.rules.agent_timeout_ms
+        draft.state = replace(draft.state, session=replace(session, expires_at_ms=until))
+    draft.push("execution.assigned")
 
 
 def _failed(draft: Draft, late: list[Step], others: list[Step], reason: str, error: str) -> Decision:

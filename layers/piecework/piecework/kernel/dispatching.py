@@ -2,9 +2,14 @@
 
 A job is claimed for a connection in the transaction that writes its `step.dispatched`; when the connection was faster
 taken by another job, the next one is chosen, and a job that finds none stays in the queue.
+
+Who queues a job brings one job and one idle connection together, and so does who frees a connection: with as many
+looks as there are jobs and connections, nobody does the work of all. A job is marked before it is handed out, so that
+many who look at the same time take different ones.
 """
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from piecework.kernel.changes import QueuedJob
@@ -12,8 +17,9 @@ from piecework.kernel.errors import KernelError
 from piecework.kernel.ports import Linked, Runners
 from piecework.kernel.state import Connection
 
-LOOKED_AT: Final = 10  # queued jobs of a tool that are read at once
-MOST_AT_ONCE: Final = 100  # jobs handed out by one call; results, connects and heartbeats call again
+CLAIM_MS: Final = 3_000  # a mark's life; a hand-out takes a tenth of a second, and two at once do no harm
+TRIES: Final = 5  # jobs that one look tries to hand out; others took those before
+MET: Final = 10  # of the oldest jobs, over which those who met at one are spread
 
 
 class HandingOut(Protocol):
@@ -36,34 +42,36 @@ class Queues:
             return idle[0] if idle else None
         return idle[self._runners.next_turn(tool_id) % len(idle)]
 
-    def pump_tool(self, tool_id: str) -> None:
-        """Hand a tool's due jobs out until jobs or idle connections run out."""
-        tried: set[str] = set()
-        while len(tried) < MOST_AT_ONCE:
-            queued = self._runners.queued(tool_id, self._clock(), LOOKED_AT)
-            job = next((job for job in queued if job.job_id not in tried), None)
-            if job is None or (linked := self.choose(tool_id)) is None:
-                return
-            if self._hand_out(job, linked):
-                tried.add(job.job_id)
-            elif self._is_idle(linked.connection):
-                tried.add(job.job_id)  # it was the job that had gone
+    def pump_tool(self, tool_id: str) -> bool:
+        """Bring the tool's oldest due job and an idle connection together; False when one of them is missing."""
+        linked = self.choose(tool_id)
+        return linked is not None and self._give_next(linked, [tool_id])
 
-    def pump(self, connection: Connection) -> None:
-        """Give an idle connection the oldest due job of any of its tools."""
-        for _ in range(LOOKED_AT):
-            linked = self._runners.find(connection)
-            if linked is None or not self._is_free(linked):
-                return
-            now = self._clock()
-            jobs = [job for tool_id in linked.tools for job in self._runners.queued(tool_id, now, 1)]
-            if not jobs or self._hand_out(min(jobs, key=lambda job: (job.not_before_ms, job.job_id)), linked):
-                return
+    def pump(self, connection: Connection) -> bool:
+        """Give an idle connection the oldest due job of any of its tools; False when it is busy, or nothing waits."""
+        linked = self._runners.find(connection)
+        return linked is not None and self._is_free(linked) and self._give_next(linked, linked.tools)
 
     def pump_runner(self, runner_id: str) -> None:
         """The same for every connection of a runner, after its tools have changed."""
         for linked in self._runners.connections(runner_id):
             self.pump(linked.connection)
+
+    def _give_next(self, linked: Linked, tools: Sequence[str]) -> bool:
+        for number in range(TRIES):
+            now = self._clock()
+            jobs = [job for tool_id in tools for job in self._runners.unclaimed(tool_id, now)]
+            if not jobs:
+                return False
+            job = _pick(jobs, linked.connection, number)
+            if not self._runners.claim_job(job, now + CLAIM_MS):
+                continue
+            if self._hand_out(job, linked):
+                return True
+            self._runners.unclaim_job(job)  # its connection was taken, or it is gone
+            if not self._is_idle(linked.connection):
+                return False
+        return False
 
     def _hand_out(self, job: QueuedJob, linked: Linked) -> bool:
         try:
@@ -77,3 +85,10 @@ class Queues:
 
     def _is_free(self, linked: Linked) -> bool:
         return linked.is_open and not linked.job_id and linked.lease_until_ms > self._clock()
+
+
+def _pick(jobs: list[QueuedJob], connection: Connection, number: int) -> QueuedJob:
+    """The oldest one; after a try that met others, one of the oldest that most of them do not pick."""
+    oldest_first = sorted(jobs, key=lambda job: (job.not_before_ms, job.job_id))
+    spread = zlib.crc32(f"{connection.runner_id}/{connection.consumer_id}/{number}".encode()) if number else 0
+    return oldest_first[spread % min(len(jobs), MET)]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from piecework.kernel.assigning import MOST_AT_ONCE
 from piecework.kernel.changes import JobPush, Push
 from piecework.kernel.frames import (
     HISTORY_ENTRIES,
@@ -40,9 +41,9 @@ class Offering(Protocol):
 class Pumping(Protocol):
     """Gives a free connection a job that waits."""
 
-    def pump(self, connection: Connection) -> None: ...
+    def pump(self, connection: Connection) -> bool: ...
 
-    def pump_tool(self, tool_id: str) -> None: ...
+    def pump_tool(self, tool_id: str) -> bool: ...
 
 
 class Expect(Protocol):
@@ -86,9 +87,9 @@ class AgentFeed:
         found = self._stores.agents.find(self.owner, self.consumer_id)
         return found is not None and found.generation == self.generation
 
-    def seek_work(self) -> None:
-        """Have what waits for this agent given out."""
-        self._assigner.offer(self.owner)
+    def seek_work(self) -> bool:
+        """Have what waits for this agent given out; whether there may be more."""
+        return self._assigner.offer(self.owner) >= MOST_AT_ONCE
 
     def is_once(self, message: Message) -> bool:
         """Whether the message must not be written twice: it starts a handler."""
@@ -153,9 +154,10 @@ class RunnerFeed:
         found = self._stores.runners.find(self._linked.connection)
         return found is not None and found.generation == self.generation
 
-    def seek_work(self) -> None:
-        """Take a job that waits, if the connection is idle."""
+    def seek_work(self) -> bool:
+        """Take a job that waits, if the connection is idle; it has one hand."""
         self._dispatcher.pump(self._linked.connection)
+        return False
 
     def is_once(self, message: Message) -> bool:
         """A job must not be written twice."""

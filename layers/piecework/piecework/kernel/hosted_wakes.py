@@ -16,6 +16,7 @@ from piecework.kernel.commits import Assigner
 from piecework.kernel.errors import KernelError
 from piecework.kernel.hosted import HOSTED, is_idle
 from piecework.kernel.ports import Agents, Executions
+from piecework.kernel.state import Execution
 
 Wake = Callable[[str], None]  # an execution's id
 
@@ -31,17 +32,31 @@ class Hosting:
         self._others, self._names, self._agents, self._kernel = others, names, agents, kernel
         self._can_wake = can_wake
 
+    def choose(self, agent_id: str) -> str:
+        """Who is given a new execution. A registered executor goes before connected agents."""
+        if agent_id not in self._names:
+            return self._others.choose(agent_id)
+        return HOSTED if self._can_wake else ""
+
+    def give(self, execution: Execution) -> bool:
+        """Give one waiting execution out; False when it keeps waiting."""
+        if execution.agent_id not in self._names:
+            return self._others.give(execution)
+        return self._can_wake and self._assign(execution.id, execution.agent_id)
+
     def offer(self, agent_id: str) -> int:
-        """Give waiting executions out; how many were given. A registered executor goes before connected agents."""
+        """Give some waiting executions out; how many."""
         if agent_id not in self._names:
             return self._others.offer(agent_id)
         if not self._can_wake:  # a stream of that name: whoever made the execution wait has it assigned
             return 0
-        given = 0
-        for execution_id in self._agents.board(agent_id).waiting[:MOST_AT_ONCE]:
-            with suppress(KernelError):  # it keeps waiting, and the next offer tries again
-                given += self._kernel.assign(execution_id, HOSTED, agent_id)
-        return given
+        waiting = self._agents.board(agent_id).waiting[:MOST_AT_ONCE]
+        return sum(self._assign(execution_id, agent_id) for execution_id in waiting)
+
+    def _assign(self, execution_id: str, agent_id: str) -> bool:
+        with suppress(KernelError):  # it keeps waiting, and the next look tries again
+            return self._kernel.assign(execution_id, HOSTED, agent_id)
+        return False
 
 
 def waking(executions: Executions, wake: Wake) -> Executions:

@@ -120,8 +120,17 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """An execution that waits for a consumer."""
+
+    execution_id: str
+    created_at_ms: int
+    claimed_until_ms: int = 0  # somebody is giving it out until then
+
+
+@dataclass(frozen=True, slots=True)
 class Board:
-    """What an assignment is decided from, read in one request."""
+    """An agent's consumers and what waits for them, read in one request."""
 
     consumers: tuple[Consumer, ...]  # sorted by id; lapsed ones too
     turn: int  # the agent's round-robin counter
@@ -162,10 +171,19 @@ class Agents(Protocol):
 
     def find(self, agent_id: str, consumer_id: str) -> Consumer | None: ...
 
+    def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
+        """An agent's consumers, sorted by id; lapsed ones too."""
+
+    def waiting(self, agent_id: str) -> list[Waiting]:
+        """Executions that wait for a consumer of an agent, oldest first, at most 100."""
+
     def board(self, agent_id: str) -> Board: ...
 
-    def take_turn(self, agent_id: str, turn: int) -> bool:
-        """Move the round-robin counter on from `turn`; False when another copy was faster."""
+    def next_turn(self, agent_id: str) -> int:
+        """The agent's round-robin counter before it is moved on by one; no two callers get the same."""
+
+    def claim(self, agent_id: str, waiting: Waiting, until_ms: int) -> bool:
+        """Mark a waiting execution as being given out; False when it is gone, or somebody else's mark still counts."""
 
     def sessions(self, agent_id: str, consumer_id: str) -> list[str]:
         """The executions that hold a session of this consumer."""
@@ -229,6 +247,15 @@ class Runners(Protocol):
 
     def queued(self, tool_id: str, now_ms: int, limit: int) -> list[QueuedJob]:
         """Jobs of a tool that may go now, oldest first."""
+
+    def unclaimed(self, tool_id: str, now_ms: int) -> list[QueuedJob]:
+        """The oldest jobs of a tool that may go now and that nobody is handing out, at most 10."""
+
+    def claim_job(self, job: QueuedJob, until_ms: int) -> bool:
+        """Mark a queued job as being handed out; False when it is gone, or somebody else's mark still counts."""
+
+    def unclaim_job(self, job: QueuedJob) -> None:
+        """Take the mark off a job that is still queued."""
 
     def publish(self, runner_id: str, tools: Sequence[ToolEntry]) -> None:
         """Replace a runner's part of the directory, and its tools."""

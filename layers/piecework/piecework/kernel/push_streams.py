@@ -45,7 +45,7 @@ class Feed(Protocol):
 
     def is_newest(self) -> bool: ...
 
-    def seek_work(self) -> None: ...
+    def seek_work(self) -> bool: ...
 
     def is_once(self, message: Message) -> bool: ...
 
@@ -93,7 +93,7 @@ class PushStream:
         self._rotates_at = now + rules.rotation_ms if rules.rotation_ms else None
         self._margin_ms = min(LAST_CALL_MS, rules.rotation_ms // 4)
         self._last_call = now + rules.rotation_ms - self._margin_ms
-        self._is_new = True
+        self._seeks = True
         self._is_replaced = False
         self._unwritten: list[Message] = []  # in this step's frames
         self._written: dict[str, Written] = {}
@@ -117,9 +117,8 @@ class PushStream:
         try:
             if is_beat and not self._feed.refresh(now + self._rules.lease_ms):
                 raise Replaced
-            if is_beat or self._is_new:
-                self._feed.seek_work()
-                self._is_new = False
+            if is_beat or self._seeks:
+                self._seeks = self._feed.seek_work()
             self._tidy(now, is_beat=is_beat)
             self._collect(now, frames)
         except Replaced:

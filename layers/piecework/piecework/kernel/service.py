@@ -32,14 +32,16 @@ from piecework.kernel.drafts import Decision
 from piecework.kernel.errors import ConflictError, NotFoundError, SessionExpired
 from piecework.kernel.events import Event
 from piecework.kernel.evolve import APPROVALS
+from piecework.kernel.hosted import HOSTED
 from piecework.kernel.intents import CHOICES, Intents, Judging
 from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.ports import Agents, Approval, Executions, Filter, Linked, Moved, Read, Row, Runners, View
 from piecework.kernel.rules import Rules
 from piecework.kernel.sessions import Sessions
+from piecework.kernel.state import Execution
 from piecework.kernel.touching import Touching
 
-FRESH_MS: Final = 1_500  # half of what a lapsed consumer stays on record
+FRESH_MS: Final = 1_500  # a quarter of what a lapsed consumer stays on record
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Kernel:
 
     def __init__(self, ports: Ports, rules: Rules | None = None, around: Surroundings | None = None) -> None:
         self.rules, self._around = rules or Rules(), around or Surroundings()
-        self._executions, self._runners = ports.executions, ports.runners
+        self._executions, self._agents, self._runners = ports.executions, ports.agents, ports.runners
         self._commits = Commits(ports.executions, self.rules, self._around)
         self._sessions = Sessions(ports.executions, ports.agents, self.rules)
         self._touching = Touching(ports.executions, ports.agents, self._commits, self.rules, self._around.clock)
@@ -73,13 +75,14 @@ class Kernel:
     def create(self, agent_id: str, given: Json, labels: Mapping[str, str]) -> View:
         """A new execution, given to a connected consumer at once if there is one."""
         now = self._around.clock()
-        command = Create(self._around.new_id(now), agent_id, given, labels)
+        chosen = self._commits.assigner.choose(agent_id)
+        command = Create(self._around.new_id(now), agent_id, given, labels, chosen)
         change = decide_new(command, now, self.rules, self._around.new_id).change
         if change is None:
             raise RuntimeError("an execution is created by a change")
         self._executions.commit(change)
         created = change.after
-        if self._commits.follow(change):
+        if self._commits.follow(change) or self._was_too_late(created, now):
             created = self._executions.read(created.id).execution or created
         return View(created, given, None)
 
@@ -270,6 +273,17 @@ class Kernel:
             with suppress(PieceworkError):
                 self.agent_lost(execution_id, session_id)
             raise
+
+    def _was_too_late(self, created: Execution, chosen_ms: int) -> bool:
+        """Take an execution back that took so long to store that its consumer's end was dealt with meanwhile."""
+        session = created.session
+        if session is None or session.consumer_id == HOSTED or self._around.clock() <= chosen_ms + FRESH_MS:
+            return False
+        if self._agents.find(created.agent_id, session.consumer_id):
+            return False
+        with suppress(PieceworkError):
+            self.send_failed(created.id, session.id)
+        return True
 
     def _view(self, execution_id: str) -> View:
         view = self._executions.view(execution_id)

@@ -1,5 +1,6 @@
 """What an execution's timers ask for: ends, retries, assignment, recovery, retention (specification 1.7, 10.3)."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from piecework.kernel import timers
@@ -49,20 +50,22 @@ class Touching:
         if unattended is not None and now_ms >= unattended + self._rules.agent_timeout_ms:
             self._recover(execution, now_ms)
         elif execution.is_waiting:
-            self._commits.assigner.offer(execution.agent_id)
+            self._commits.assigner.give(execution)
 
     def _retry(self, execution: Execution, now_ms: int) -> None:
-        due = {
+        due = Counter(
             step.tool_id
             for step in execution.steps.values()
             if step.job and step.job.held_by is None and step.job.not_before_ms <= now_ms
-        }
-        for tool_id in sorted(due):
-            self._commits.dispatcher.pump_tool(tool_id)
+        )
+        for tool_id, jobs in sorted(due.items()):
+            for _ in range(jobs):
+                if not self._commits.dispatcher.pump_tool(tool_id):
+                    break
 
     def _recover(self, execution: Execution, now_ms: int) -> None:
         """Nobody has worked on it for the agent timeout: another consumer does, or it waits for one from the start."""
-        if not connected_at(self._agents.board(execution.agent_id), now_ms):
+        if not connected_at(self._agents.consumers(execution.agent_id), now_ms):
             self._commits.run_command(execution.id, Recover())
         elif execution.status is Status.RUNNING:
-            self._commits.assigner.offer(execution.agent_id)
+            self._commits.assigner.give(execution)
