@@ -20,7 +20,7 @@ GUARDED: Final = ("/v0/executions", "/v0/agents", "/v0/runners", "/v0/tools", "/
 MAX_REQUEST_ID_BYTES: Final = 128
 CORS: Final = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE, OPTIONS",
-    "Access-Control-Allow-Headers": "Content-Type, Authorization, X-Request-ID",
+    "Access-Control-Allow-Headers": "Content-Type, Authorization, X-Request-ID, Last-Event-ID",
     "Access-Control-Max-Age": "86400",
 }
 Tokens = tuple[tuple[str, str], ...]

@@ -5,10 +5,11 @@ from functools import partial
 
 from fastapi import FastAPI, Request, Response
 
-from kernel_streams.door import authorize, cors, ids, natural, refusal, request_id, tools
+from kernel_streams.door import after, authorize, cors, ids, refusal, request_id, tools
 from kernel_streams.serving import EventStream, Hall
 from piecework.errors import PieceworkError
 from piecework.kernel.bells import Key, agent_key, monitor_key, runner_key
+from piecework.kernel.monitor import Monitor
 from piecework.kernel.streams import Stream
 from piecework.kernel_streams_wiring import streams_wiring
 
@@ -55,8 +56,7 @@ async def monitor(request: Request, execution_id: str) -> Response:
     """What happens to an execution."""
 
     def opened() -> tuple[Key, Stream, None]:
-        after = natural(request.query_params.get("after_sequence", ""))
-        return monitor_key(execution_id), wiring.streams.monitor(execution_id, after), None
+        return monitor_key(execution_id), wiring.streams.monitor(execution_id, after(request)), None
 
     return await _answer(request, opened)
 
@@ -68,4 +68,6 @@ async def _answer(request: Request, opened: Callable[[], tuple[Key, Stream, Call
         key, stream, after_loss = await hall.look(opened)
     except PieceworkError as error:
         return refusal(error, headers)
+    if isinstance(stream, Monitor) and stream.is_over:
+        return Response(status_code=204, headers=headers)  # a browser would come again after any other end
     return EventStream(hall, key, stream, headers, after_loss)

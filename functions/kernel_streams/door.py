@@ -54,6 +54,12 @@ def tools(request: Request) -> list[str]:
     return offered
 
 
+def after(request: Request) -> int:
+    """The last event that a reader of a log knows: what it asks for, else what a browser says when it comes again."""
+    asked = request.query_params.get("after_sequence")
+    return natural(request.headers.get("last-event-id", "") if asked is None else asked)
+
+
 def natural(text: str) -> int:
     """A number of events; junk is none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

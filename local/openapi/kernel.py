@@ -27,6 +27,13 @@ def _query(name: str, description: str, schema: Schema = STRING, *, is_required:
 
 LIMIT: Final = _query("limit", LIST_COUNT)
 AFTER: Final = _query("after_sequence", "the last event that is known; what is no number counts as 0")
+LAST_EVENT: Final[Schema] = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "as after_sequence, where that is absent; browsers send it when they come again",
+    "required": False,
+    "schema": STRING,
+}
 QUERIES: Final[dict[str, list[Schema]]] = {
     "listed": [
         _query("status", "only those in this status", {"enum": ["", *STATUS["enum"]]}),
@@ -76,7 +83,11 @@ STREAMS: Final[dict[str, tuple[str, list[Schema], tuple[int, ...]]]] = {
         ],
         (400,),
     ),
-    "/v0/executions/{execution_id}/stream": ("An execution's log: what there is, then what comes.", [AFTER], (404,)),
+    "/v0/executions/{execution_id}/stream": (
+        "An execution's log: what there is, then what comes. 204: it has ended, and nothing is newer.",
+        [AFTER, LAST_EVENT],
+        (404,),
+    ),
 }
 
 
@@ -135,8 +146,12 @@ def _stream(path: str, summary: str, parameters: list[Schema], refusals: tuple[i
         "summary": summary,
         "operationId": f"{path.split('/')[2]}_stream",
         "parameters": [*_in_path(path), *parameters],
-        "responses": {"200": events, **_failures(refusals, is_open=False)},
+        "responses": {"200": events, **_nothing_newer(parameters), **_failures(refusals, is_open=False)},
     }
+
+
+def _nothing_newer(parameters: list[Schema]) -> Schema:
+    return {"204": {"description": "nothing is newer", "headers": EVERY}} if LAST_EVENT in parameters else {}
 
 
 def _in_path(path: str) -> list[Schema]:

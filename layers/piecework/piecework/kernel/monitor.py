@@ -30,6 +30,7 @@ class Monitor:
         self._next_beat = clock() + rules.heartbeat_ms
         self._cut_at = clock() + LIFE_MS if rules.rotation_ms else None
         self._ends_at = execution.sequence if execution.status.is_terminal else None
+        self.is_over = self._has_told_all  # there is nothing to open a stream for
 
     def step(self) -> Step:
         """What is new; what goes wrong with the store is left to the next look."""
@@ -42,9 +43,13 @@ class Monitor:
         if events:
             self._after = events[-1].sequence
         frames += [frame(event.type, event_body(event), event.sequence) for event in events]
-        has_ended = self._ends_at is not None and self._after >= self._ends_at
-        is_over = has_ended or is_done or (self._cut_at is not None and self._clock() >= self._cut_at)
+        is_over = self._has_told_all or is_done or (self._cut_at is not None and self._clock() >= self._cut_at)
         return Step(tuple(frames), is_over or any(event.type in TERMINAL for event in events))
+
+    @property
+    def _has_told_all(self) -> bool:
+        """Whether the execution had ended when this reader came, and the reader knows the end."""
+        return self._ends_at is not None and self._after >= self._ends_at
 
     def sent(self) -> None:
         """Nothing has to be remembered."""
