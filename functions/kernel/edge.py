@@ -21,6 +21,7 @@ MAX_REQUEST_ID_BYTES: Final = 128
 CORS: Final = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE, OPTIONS",
     "Access-Control-Allow-Headers": "Content-Type, Authorization, X-Request-ID, Last-Event-ID",
+    "Access-Control-Expose-Headers": "Link, X-Request-ID",
     "Access-Control-Max-Age": "86400",
 }
 Tokens = tuple[tuple[str, str], ...]

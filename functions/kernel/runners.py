@@ -8,10 +8,10 @@ from fastapi import APIRouter, Request
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
+from kernel.directory import link_to, page_of
 from kernel.doors import door_of
 from kernel.edge import Line
 from kernel.reading import Id, Lenient, checked_id, read
-from kernel.views import tool_body
 from piecework.kernel.errors import NotFoundError, ValidationError
 from piecework.kernel.ports import ToolEntry
 
@@ -145,7 +145,8 @@ async def delete(request: Request, runner_id: str) -> Response:
 
 @router.get("/v0/tools")
 async def tools(request: Request) -> Response:
-    """The directory, one entry per tool."""
-    door = door_of(request)
-    entries = await door.call(door.runners.directory, request.query_params.get("prefix", ""))
-    return Line([tool_body(entry) for entry in entries])
+    """The directory, one entry per tool; a page of it where it is large, with a `Link` to the next."""
+    door, query = door_of(request), request.query_params
+    prefix = query.get("prefix", "")
+    page, cursor = page_of(await door.call(door.runners.directory, prefix), query.get("cursor", ""))
+    return Line(page, headers=link_to(prefix, cursor))

@@ -15,6 +15,7 @@ from piecework import __version__
 
 JSON: Final = "application/json"
 EVERY: Final[Schema] = {"X-Request-ID": {"required": True, "schema": {"type": "string", "minLength": 1}}}
+NEXT_PAGE: Final[Schema] = {"description": "where there is a next page: its address, `rel=next`", "schema": STRING}
 EDGE: Final = (403, 429)  # answered before the door
 ALWAYS: Final = (*EDGE, 500, 503)
 IN_PATH: Final = "^[^/]+$"
@@ -44,7 +45,10 @@ QUERIES: Final[dict[str, list[Schema]]] = {
     ],
     "events": [AFTER, _query("limit", f"a number; {EVENTS_LIMIT} unless it is one, {EVENTS_MOST} at most")],
     "approvals": [LIMIT],
-    "tools": [_query("prefix", "an id, or the part of it before `.` or `_`")],
+    "tools": [
+        _query("prefix", "an id, or the part of it before `.` or `_`"),
+        _query("cursor", "of the `Link` in the answer before"),
+    ],
 }
 # route → (request model, answer, statuses of its refusals besides those of every route)
 OPERATIONS: Final[dict[str, tuple[str | None, str | None, tuple[int, ...]]]] = {
@@ -65,7 +69,7 @@ OPERATIONS: Final[dict[str, tuple[str | None, str | None, tuple[int, ...]]]] = {
     "capabilities": ("CapabilitiesBody", "Done", (400, 404)),
     "publish": ("ToolsBody", None, (400, 404)),
     "delete": (None, None, (400, 404)),
-    "tools": (None, "Tools", ()),
+    "tools": (None, "Tools", (400,)),
 }
 CONSUMER: Final = _query("consumer_id", "names this connection", {**STRING, "maxLength": ID_BYTES}, is_required=True)
 STREAMS: Final[dict[str, tuple[str, list[Schema], tuple[int, ...]]]] = {
@@ -163,7 +167,8 @@ def _success(route: APIRoute, answer: str | None) -> Schema:
         return {"description": "done", "headers": EVERY}
     if answer is None:
         return {"description": "numbers", "headers": EVERY, "content": {"text/plain": {"schema": STRING}}}
-    return {"description": answer, "headers": EVERY, "content": {JSON: {"schema": ref(answer)}}}
+    headers = {**EVERY, "Link": NEXT_PAGE} if answer == "Tools" else EVERY
+    return {"description": answer, "headers": headers, "content": {JSON: {"schema": ref(answer)}}}
 
 
 def _failures(refusals: tuple[int, ...], is_open: bool) -> Schema:

@@ -249,3 +249,29 @@ def test_tools_directory_names_the_newest_registration(desk):
 
     [only] = desk.get("/v0/tools").json()
     assert only["runner_id"] == "geo-2"
+
+
+def test_a_large_directory_comes_in_pages_that_fit_and_loses_none(desk):
+    large = {"description": '"é' * 90_000}
+    for number in range(30):
+        tools = [{"id": f"geo.{number:02d}.{place}", "input_schema": large} for place in ("a", "b")]
+        assert desk.post(f"/v0/runners/r{number}/tools", {"tools": tools}).status_code == 204
+
+    pages, query = [], "?prefix=geo"
+    while query:
+        pages.append(desk.client.get(f"/v0/tools{query}"))
+        query = str(pages[-1].links.get("next", {}).get("url", ""))
+        assert len(pages) < 20
+
+    assert [page.status_code for page in pages] == [200] * len(pages)
+    assert all(len(page.content) <= 4_001_000 for page in pages)
+    told = [tool["id"] for page in pages for tool in page.json()]
+    assert told == [f"geo.{number:02d}.{place}" for number in range(30) for place in ("a", "b")]
+    assert 3 < len(pages) < 8
+
+
+def test_a_small_directory_has_one_page_and_a_foreign_cursor_is_refused(desk):
+    desk.post("/v0/runners/r/tools", {"tools": [{"id": "geo.lookup"}]})
+
+    assert "link" not in desk.get("/v0/tools").headers
+    assert desk.get("/v0/tools", cursor="~").status_code == 400

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from piecework.jsons import Json, digest
+from piecework.jsons import Json
+from piecework.kernel.fingerprints import fingerprint, matches
 from piecework.kernel.policy.verdicts import Verdict
 from piecework.kernel.ports import Linked
 
@@ -31,8 +32,16 @@ class Intent:
 
     @property
     def fingerprint(self) -> str:
-        """What a repeat with the same key must agree in (section 2.9)."""
-        return digest([self.type, self.tool_id, self.signal_type, self.has_arguments, self.arguments])
+        """Of what a repeat with the same key must agree in (section 2.9)."""
+        return fingerprint(self._compared)
+
+    def is_told_by(self, stored: str) -> bool:
+        """Whether a stored fingerprint is of an intent like this."""
+        return matches(stored, self._compared)
+
+    @property
+    def _compared(self) -> Json:
+        return [self.type, self.tool_id, self.signal_type, self.has_arguments, self.arguments]
 
 
 @dataclass(frozen=True, slots=True)

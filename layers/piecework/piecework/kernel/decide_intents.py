@@ -29,7 +29,7 @@ def standing_answer(read: Read, intent: Intent) -> Answered | None:
     answered, execution = read.answered, checks.known(read)
     if answered is None or _is_free(answered, execution, read, intent):
         return None
-    if answered.fingerprint != intent.fingerprint:
+    if not intent.is_told_by(answered.fingerprint):
         raise ConflictError("the idempotency key was used for another intent")
     return answered
 
@@ -83,7 +83,7 @@ def _is_free(answered: Answered, execution: Execution, read: Read, intent: Inten
         has_outcome = read.step is not None and read.step.outcome is not None
         return answered.step_id not in execution.steps and not has_outcome
     session_id = execution.session.id if execution.session else ""
-    return intent.type == WAIT and answered.fingerprint == intent.fingerprint and answered.session_id != session_id
+    return intent.type == WAIT and intent.is_told_by(answered.fingerprint) and answered.session_id != session_id
 
 
 def _repeat(draft: Draft, read: Read, answered: Answered) -> Decision:
