@@ -142,7 +142,7 @@ def test_malformed_json_400(runtime, broken):
     assert runtime.runs(request["execution_id"]) == 0
 
 
-@pytest.mark.parametrize("bad", ["NaN", "-Infinity", "Infinity", "1e400", "-1e400", r'"\ud800"', r'"\udc00\ud800"'])
+@pytest.mark.parametrize("bad", ["NaN", "-Infinity", "Infinity", "1e", ".5", r'"\ud800"', r'"\udc00\ud800"'])
 @pytest.mark.parametrize("place", ["inputs", "schema", "unknown"])
 def test_nonfinite_and_surrogates_400(runtime, bad, place):
     request = a_nonce_request()
@@ -154,6 +154,18 @@ def test_nonfinite_and_surrogates_400(runtime, bad, place):
     assert answer.status_code == 400
     assert error_of(answer)["code"] == "bad_request"
     assert runtime.runs(request["execution_id"]) == 0
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1.50", "1" * 2_000])
+@pytest.mark.parametrize("place", ["inputs", "schema", "unknown"])
+def test_numbers_beyond_doubles_are_read(runtime, number, place):
+    request = a_nonce_request()
+    where = {"inputs": request["inputs"], "schema": request["task_contract"]["output_schema"], "unknown": request}
+    where[place]["planted"] = "here"
+
+    answer = post_bytes(runtime, json.dumps(request).replace('"here"', number, 1).encode())
+
+    assert answer.status_code == 200, answer.text
 
 
 @pytest.mark.parametrize(

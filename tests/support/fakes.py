@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from piecework.artifacts import EvidenceStore, Served
 from piecework.errors import LeaseLost
+from piecework.fingerprints import Fingerprint
 from piecework.pieces import Overflow, Piece, PieceTable, State
 from piecework.steps import StepTable
 
@@ -34,6 +35,10 @@ def no_renewal(renew: Callable[[], None]) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+def _mark(piece: Piece) -> Fingerprint:
+    return Fingerprint(piece.fingerprint, piece.exact or piece.fingerprint)
+
+
 @dataclass
 class FakePieceTable(PieceTable, StepTable):
     """Pieces and steps in a dictionary, each method atomic."""
@@ -46,7 +51,7 @@ class FakePieceTable(PieceTable, StepTable):
     def claim(self, key: str, piece: Piece, now_ms: int) -> tuple[bool, Piece | None]:
         with self.lock:
             old = self.items.get(key)
-            lapsed_and_same = old and old.is_lapsed(now_ms) and old.fingerprint == piece.fingerprint
+            lapsed_and_same = old and old.is_lapsed(now_ms) and old.stands_for(_mark(piece))
             if old is None or old.is_expired(now_ms) or old.state is State.RELEASED or lapsed_and_same:
                 self.items[key] = piece
                 return True, old

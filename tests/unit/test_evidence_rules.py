@@ -55,7 +55,20 @@ def test_a_smaller_contract_limit_counts():
     assert admit([text("x" * 100)], EvidencePolicy(max_inline_evidence_bytes=3)) == []
 
 
-@pytest.mark.parametrize("content", ["{", "NaN", '"\\ud800"', json.dumps("x" * 65_536)])
+@pytest.mark.parametrize(("depth", "kept"), [(127, 1), (128, 0), (140, 0), (141, 0)])
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_json_evidence_nests_no_deeper_than_a_kernel_reads(opening, depth, kept):
+    inside = "0" if opening != "[" else ""
+    content = opening * depth + inside + {"[": "]"}.get(opening, "}") * depth
+
+    assert len(admit([text(content, "application/json")], POLICY)) == kept
+
+
+def test_json_evidence_with_a_name_that_newer_kernels_take_for_a_number_is_dropped():
+    assert admit([text('{"$serde_json::private::Number":"x"}', "application/json")], POLICY) == []
+
+
+@pytest.mark.parametrize("content", ["1e400", '{"a":1,"a":2}', "{", "NaN", '"\\ud800"', json.dumps("x" * 65_536)])
 def test_json_evidence_that_would_not_parse_or_fit_is_dropped(content):
     assert admit([text(content, "application/json")], POLICY) == []
 

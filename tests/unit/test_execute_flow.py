@@ -124,10 +124,10 @@ def test_a_check_that_would_take_too_long_is_a_recorded_failure_too():
     assert len(bench.tasks) == 1
 
 
-def test_tuples_and_huge_integers_come_out_as_json_has_them():
-    bench = FlowBench(answering({"answer": "x", "pair": (1, 2), "big": 2**70}))
+def test_tuples_come_out_as_json_has_them():
+    bench = FlowBench(answering({"answer": "x", "pair": (1, 2)}))
 
-    assert parsed(bench.execute())["candidate_output"] == {"answer": "x", "big": 2.0**70, "pair": [1, 2]}
+    assert parsed(bench.execute())["candidate_output"] == {"answer": "x", "pair": [1, 2]}
 
 
 def test_a_refusal_is_recorded_and_a_transient_failure_is_not():

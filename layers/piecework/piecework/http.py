@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from piecework.errors import BadRequest, TooLarge, Unauthorized, UnsupportedMediaType
-from piecework.jsons import Json, loads
+from piecework.jsons import Json, loads_exact
 
 BODY_LIMIT: Final = 4 * 1024 * 1024  # decoded bytes; base64 of it still fits Lambda's 6 MB event
 JSON_MEDIA_TYPE: Final = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
@@ -96,7 +96,7 @@ class Request(NamedTuple):
         return data
 
     def json(self) -> Json:
-        """The body as one JSON document.
+        """The body as one JSON document; numbers keep their text where it is not the canonical one.
 
         Raises:
             UnsupportedMediaType: it is not declared as JSON.
@@ -105,7 +105,7 @@ class Request(NamedTuple):
         """
         if not JSON_MEDIA_TYPE.fullmatch(self.header("content-type").strip()):
             raise UnsupportedMediaType("send content-type: application/json")
-        return loads(self.body())
+        return loads_exact(self.body())
 
     def json_object(self) -> dict[str, Json]:
         """The body as one JSON object.

@@ -28,6 +28,7 @@ from time import time
 from typing import Final, NamedTuple, Protocol
 
 from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, PieceworkError
+from piecework.fingerprints import Fingerprint
 from piecework.renewal import Renewal
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed runner is taken over within this
@@ -61,6 +62,11 @@ class Piece:
     pointer: str | None = None
     reason_code: str = ""
     reason: str = ""
+    exact: str = ""  # the fingerprint over the text of numbers; rows of earlier code have none
+
+    def stands_for(self, mark: Fingerprint) -> bool:
+        """Whether this is the payload's own piece: by the exact fingerprint, or by the one that earlier code wrote."""
+        return self.exact == mark.exact if self.exact else self.fingerprint == mark.older
 
     def is_recorded(self) -> bool:
         return self.state in (State.DONE, State.FAILED)
@@ -86,6 +92,7 @@ class Claim(NamedTuple):
     token: str
     fingerprint: str
     after: State | None = None
+    exact: str = ""
 
     @property
     def took_over(self) -> bool:
@@ -188,7 +195,13 @@ class Pieces:
         self._ttl_seconds = ttl_seconds
 
     def perform(
-        self, key: str, fingerprint: str, work: Callable[[Claim], Result], *, until_ms: int, needs_ms: int = 0
+        self,
+        key: str,
+        fingerprint: str | Fingerprint,
+        work: Callable[[Claim], Result],
+        *,
+        until_ms: int,
+        needs_ms: int = 0,
     ) -> Answer:
         """Answer a piece: replay it, wait for its runner until `until_ms`, or run `work` once.
 
@@ -216,19 +229,19 @@ class Pieces:
             if self._clock() + needs_ms > until_ms:
                 raise InProgress("the earlier run of this piece was lost and too little time is left to run it again")
 
-    def claim(self, key: str, fingerprint: str) -> Claim | Recorded | Running:
+    def claim(self, key: str, fingerprint: str | Fingerprint) -> Claim | Recorded | Running:
         """Take the piece if nobody has it.
 
         Raises:
             KeyConflict: the key stands for another fingerprint.
         """
-        now_ms, token = self._clock(), self._token()
-        wanted = Piece(State.RUNNING, token, fingerprint, now_ms + LEASE_MS, self._expiry(now_ms))
+        now_ms, token, mark = self._clock(), self._token(), Fingerprint.of(fingerprint)
+        wanted = Piece(State.RUNNING, token, mark.older, now_ms + LEASE_MS, self._expiry(now_ms), exact=mark.exact)
         won, piece = self._table.claim(key, wanted, now_ms)
         if won:
             live = piece is not None and not piece.is_expired(now_ms)
-            return Claim(key, token, fingerprint, after=piece.state if piece and live else None)
-        if piece is None or piece.fingerprint != fingerprint:
+            return Claim(key, token, mark.older, after=piece.state if piece and live else None, exact=mark.exact)
+        if piece is None or not piece.stands_for(mark):
             raise KeyConflict("these ids were used before with another payload")
         return self._recorded(piece) if piece.is_recorded() else Running(piece.token)
 
@@ -240,7 +253,8 @@ class Pieces:
         """Let the result stand, for good. Raises LeaseLost when another runner has taken over."""
         now_ms = self._clock()
         state = State.DONE if result.ok else State.FAILED
-        piece = Piece(state, claim.token, claim.fingerprint, 0, self._expiry(now_ms), body=result.body)
+        kept_until = self._expiry(now_ms)
+        piece = Piece(state, claim.token, claim.fingerprint, 0, kept_until, body=result.body, exact=claim.exact)
         if len(result.body) > INLINE_LIMIT:
             pointer = f"results/{claim.key}/{claim.token}"  # holds the token: a late runner writes elsewhere
             self._overflow.put(pointer, result.body)
@@ -251,7 +265,7 @@ class Pieces:
         """Give the piece up after a transient failure. Raises LeaseLost when another runner has taken over."""
         self._table.release(claim.key, claim.token, error.code, error.message[:REASON_CHARACTERS])
 
-    def wait(self, key: str, fingerprint: str, until_ms: int) -> Recorded | Lapsed:
+    def wait(self, key: str, fingerprint: str | Fingerprint, until_ms: int) -> Recorded | Lapsed:
         """Wait for the piece's runner, reading at growing gaps.
 
         Raises:
@@ -265,7 +279,7 @@ class Pieces:
             piece, now_ms = self._table.read(key), self._clock()
             if piece is None or piece.is_expired(now_ms) or piece.is_lapsed(now_ms):
                 return Lapsed()
-            if piece.fingerprint != fingerprint:
+            if not piece.stands_for(Fingerprint.of(fingerprint)):
                 raise KeyConflict("these ids were used before with another payload")
             if piece.is_recorded():
                 return self._recorded(piece)

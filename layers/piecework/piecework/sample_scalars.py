@@ -93,7 +93,15 @@ def _step(schema: Schema, *, whole: bool) -> Fraction | None:
 
 
 def _plain(value: Fraction) -> int | float:
-    return int(value) if value.denominator == 1 else float(value)
+    whole = value.denominator == 1 and I64_MIN <= value <= U64_MAX
+    return int(value) if whole else _double(value)
+
+
+def _double(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise CannotFill("its bounds leave no number that can be sent") from None
 
 
 def texts(schema: Schema, wanted: str, salt: int) -> Iterator[str]:

@@ -7,9 +7,12 @@ guess deep inside does not cost the whole value. Optional members are left out u
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
+from math import copysign, isfinite
 from typing import Final, NamedTuple
 
 from piecework.jsons import Json, canonical
+from piecework.numerals import WrittenFloat, WrittenInt, with_numbers
+from piecework.outgoing import Unsendable, sendable
 from piecework.sample_scalars import numbers, texts
 from piecework.sample_variants import CannotFill, Forms, Schema, merge, types_of
 from piecework.schemas import SchemaRejected, compile_schema, minimal_ok
@@ -24,6 +27,7 @@ MAX_DEPTH: Final = 30  # nested subvalues; what is still open there is a recursi
 SHALLOW: Final = 3  # nested subvalues whose alternatives are tried as written
 MAX_TRIES: Final = 24  # proposals for one subvalue
 MAX_ITEMS: Final = 2_000
+MOST_DOUBLE: Final = 1.7976931348623157e308
 _OBJECT_KEYS: Final = ("properties", "required", "minProperties", "additionalProperties", "patternProperties")
 _ARRAY_KEYS: Final = ("items", "prefixItems", "minItems", "maxItems", "contains", "uniqueItems")
 _STRING_KEYS: Final = ("minLength", "maxLength", "pattern", "format")
@@ -56,16 +60,32 @@ def fill(schema: Json, hints: Mapping[str, Json]) -> Json:
         SchemaRejected: the schema is not one we validate with.
     """
     checker = compile_schema(schema)
+    schema = with_numbers(schema, _nearest)
     filler = _Filler(schema, hints)
     problem = "its parts contradict each other"
     for pick in range(MAX_ROOT_ATTEMPTS):
         try:
             for value in filler.values(schema, "", At(pick)):
-                if minimal_ok(schema, value) and checker.is_valid(value):
+                if minimal_ok(schema, value) and checker.is_valid(value) and _can_be_sent(value):
                     return value
         except CannotFill as error:
             problem = str(error)
     raise CannotFill(problem)
+
+
+def _nearest(number: WrittenFloat | WrittenInt) -> int | float:
+    """What a proposal may be made of in place of a number beyond doubles; the check is made with the number itself."""
+    if isinstance(number, WrittenInt):
+        return int(number)
+    return float(number) if isfinite(number) else copysign(MOST_DOUBLE, number)
+
+
+def _can_be_sent(value: Json) -> bool:
+    try:
+        sendable(value)
+    except Unsendable:
+        return False
+    return True
 
 
 class _Filler:

@@ -8,12 +8,14 @@ keywords, never a value. A known `$schema` (drafts 4, 6, 7, 2019-09, 2020-12) is
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from decimal import Decimal
 from threading import Lock
 from typing import Final, NamedTuple
 
 import jsonschema_rs
 
 from piecework.jsons import I64_MIN, U64_MAX, Json, canonical
+from piecework.numerals import PYTHON_DIGITS, WrittenFloat, exact, holds_written, read_double, with_numbers
 from piecework.schema_cost import CostBound
 from piecework.schema_graph import SchemaGraph, SchemaRejected
 
@@ -35,7 +37,7 @@ _DIALECTS: Final = {
     "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
     "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
 }
-_TYPE_NAMES: Final = {dict: "object", list: "array", str: "string", float: "number", type(None): "null"}
+_TYPE_NAMES: Final = {dict: "object", list: "array", str: "string", type(None): "null"}
 
 
 class Problem(NamedTuple):
@@ -65,7 +67,7 @@ class Checker:
             SchemaRejected: checking this value would take too many steps.
         """
         self._bound.check(value)
-        return self._fits(value)
+        return self._fits(_whole(value))
 
     def explain(self, value: Json) -> str | None:
         """The sentence of `problem`, or None when the value fits. Raises SchemaRejected as `problem`."""
@@ -79,6 +81,7 @@ class Checker:
             SchemaRejected: checking this value would take too many steps.
         """
         steps = self._bound.check(value)
+        value = _whole(value)
         if self._fits(value):
             return None
         if steps > EXPLAINED_STEPS and self._bound.has_alternatives:
@@ -157,11 +160,13 @@ def _is_of(named: str, value: Json) -> bool:
         return named == "boolean"
     if isinstance(value, int):
         return named == "number" or (named == "integer" and I64_MIN <= value <= U64_MAX)
+    if isinstance(value, float):  # also `-0`, which newer kernels call an integer: older ones do not
+        return named == "number"
     return named == _TYPE_NAMES.get(type(value))
 
 
 def _compile(key: bytes) -> Checker:
-    document = json.loads(key)  # a private copy: the caller may change theirs
+    document = _copy(key)
     dialect = _dialect(document)
     bound = CostBound(SchemaGraph(document))
     options = jsonschema_rs.RegexOptions(size_limit=REGEX_BYTES, dfa_size_limit=4 * REGEX_BYTES)
@@ -172,6 +177,26 @@ def _compile(key: bytes) -> Checker:
     except ValueError:
         raise SchemaRejected("the schema cannot be read") from None
     return Checker(validator, bound)
+
+
+def _copy(key: bytes) -> Json:
+    """A private copy, since the caller may change theirs, in which each number is exact."""
+    try:
+        return json.loads(key, parse_float=_number)
+    except ValueError:
+        raise SchemaRejected(f"the schema holds a number of over {PYTHON_DIGITS} characters") from None
+
+
+def _number(text: str) -> float | Decimal:
+    if len(text) > PYTHON_DIGITS:
+        raise ValueError("a number is too long")
+    value = read_double(text)
+    return exact(value) if isinstance(value, WrittenFloat) else value
+
+
+def _whole(value: Json) -> Json:
+    """The value with each number in a plain type that holds all of it, as the validator reads numbers."""
+    return with_numbers(value, exact) if holds_written(value) else value
 
 
 def _dialect(document: Json) -> type[jsonschema_rs.Validator]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from piecework.executors import Steps
-from piecework.jsons import Json, canonical, loads
+from piecework.jsons import Json, canonical, loads_exact
 from piecework.pieces import Claim, piece_key
 
 
@@ -28,16 +28,20 @@ class PieceSteps(Steps):
     def __init__(self, table: StepTable, claim: Claim, expires_at: Callable[[], int]) -> None:
         self._table = table
         self._claim = claim
+        self._mark = claim.exact or claim.fingerprint
         self._expires_at = expires_at
 
     def replay(self, name: str) -> tuple[Json] | None:
         if self._claim.after is None:
             return None  # nobody ran this piece before, so no step of it can have been recorded
-        body = self._table.find(self._key(name))
-        return None if body is None else (loads(body),)
+        for mark in dict.fromkeys((self._mark, self._claim.fingerprint)):  # the second is where earlier code wrote
+            if (body := self._table.find(self._key(name, mark))) is not None:
+                return (loads_exact(body),)
+        return None
 
     def record(self, name: str, result: Json) -> Json:
-        return loads(self._table.record_once(self._key(name), canonical(result), self._expires_at()))
+        key = self._key(name, self._mark)
+        return loads_exact(self._table.record_once(key, canonical(result), self._expires_at()))
 
-    def _key(self, name: str) -> str:
-        return piece_key("step", self._claim.key, self._claim.fingerprint, name)
+    def _key(self, name: str, mark: str) -> str:
+        return piece_key("step", self._claim.key, mark, name)

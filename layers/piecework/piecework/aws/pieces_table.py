@@ -1,6 +1,6 @@
 """The results table: pieces and their steps, one item each, every write conditional.
 
-Attributes: `pk` (key), `state`, `claim`, `lease_until` (ms), `fingerprint`, `result` (bytes) or `pointer`,
+Attributes: `pk` (key), `state`, `claim`, `lease_until` (ms), `fingerprint`, `exact`, `result` (bytes) or `pointer`,
 `reason_code`, `reason`, `expires_at` (s; the table's TTL). TTL deletes late, so every condition treats an expired item
 as absent.
 """
@@ -24,7 +24,8 @@ Item = dict[str, Any]
 
 NOBODY_HOLDS_IT: Final = (
     "attribute_not_exists(pk) OR expires_at <= :now_s OR #state = :released"
-    " OR (#state = :running AND lease_until <= :now_ms AND fingerprint = :fingerprint)"
+    " OR (#state = :running AND lease_until <= :now_ms AND fingerprint = :fingerprint"
+    " AND (attribute_not_exists(exact) OR exact = :exact))"
 )
 I_HOLD_IT: Final = "#state = :running AND claim = :claim"
 NOT_YET_WRITTEN: Final = "attribute_not_exists(pk) OR expires_at <= :now_s"
@@ -47,6 +48,7 @@ class PiecesTable(PieceTable, StepTable):
             ":released": {"S": State.RELEASED},
             ":running": {"S": State.RUNNING},
             ":fingerprint": {"S": piece.fingerprint},
+            ":exact": {"S": piece.exact or piece.fingerprint},
         }
         replaced, standing = self._put(to_item(key, piece), NOBODY_HOLDS_IT, values, {"#state": "state"})
         if standing is None:
@@ -150,6 +152,7 @@ def to_item(key: str, piece: Piece) -> Item:
         "state": {"S": piece.state},
         "claim": {"S": piece.token},
         "fingerprint": {"S": piece.fingerprint},
+        **({"exact": {"S": piece.exact}} if piece.exact else {}),
         "lease_until": {"N": str(piece.lease_until_ms)},
         "expires_at": {"N": str(piece.expires_at)},
     }
@@ -167,4 +170,5 @@ def from_item(item: Mapping[str, Any]) -> Piece:
         pointer=item["pointer"]["S"] if "pointer" in item else None,
         reason_code=item["reason_code"]["S"] if "reason_code" in item else "",
         reason=item["reason"]["S"] if "reason" in item else "",
+        exact=item["exact"]["S"] if "exact" in item else "",
     )

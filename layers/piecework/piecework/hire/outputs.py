@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from piecework.errors import BadRequest
 from piecework.executors import Artifact
 from piecework.hire.contract_schema import compile_task_schema
 from piecework.hire.deliverables import FILE_LIMIT, MOST_FILES, StoredFile
 from piecework.hire.inputs import pointer_to
-from piecework.jsons import Json, canonical, loads
+from piecework.jsons import Json, canonical
+from piecework.outgoing import Unsendable, sendable
 from piecework.schemas import Problem, SchemaRejected
 
 INLINE_BYTES: Final = 1_048_576
@@ -99,6 +99,6 @@ def _limited(output: Output) -> Output:
 def _plain(made: Json) -> Json:
     """The value as it will be read back: tuples become lists."""
     try:
-        return loads(canonical(made))
-    except (ValueError, BadRequest):
-        raise OutputRefused("output is not JSON") from None
+        return sendable(made)[0]
+    except Unsendable as reason:
+        raise OutputRefused(str(reason).removeprefix("the ")) from None

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from piecework.errors import BadRequest, PieceworkError
+from piecework.errors import PieceworkError
 from piecework.executors import Artifact, Log
 from piecework.hire.deliverables import FILE_LIMIT, MOST_FILES, Deliverables, StoredFile, store_files
 from piecework.hire.executions import Execution, Item
-from piecework.jsons import Json, canonical, loads
+from piecework.jsons import Json, canonical
+from piecework.outgoing import Unsendable, sendable
 from piecework.pieces import Overflow
 
 MOST_ITEMS: Final = 100  # listed before the end; as many as an output may have
@@ -104,8 +105,8 @@ class Told:
 def _content(part: Json) -> Item | None:
     """A value as it will be read back, or None when it is no JSON."""
     try:
-        content = loads(canonical(part))
-    except (ValueError, BadRequest):
+        content, _ = sendable(part)
+    except Unsendable:
         return None
     return {"type": "text" if isinstance(content, str) else "json", "content": content}
 

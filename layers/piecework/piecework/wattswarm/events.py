@@ -24,10 +24,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from piecework.errors import BadRequest, Internal, PieceworkError, Refused, Retryable
+from piecework.errors import Internal, PieceworkError, Refused, Retryable
 from piecework.event_hook import ROUTES, Decision, EventHook
 from piecework.executors import Log, Run
-from piecework.jsons import MAX_DEPTH_OUT, Json, canonical, check_depth, digest, loads
+from piecework.fingerprints import fingerprint
+from piecework.jsons import Json, canonical, loads
+from piecework.outgoing import Unsendable, sendable
 from piecework.pieces import INLINE_LIMIT, Answer, Claim, Overflow, Pieces, Result, piece_key
 from piecework.steps import PieceSteps, StepTable
 from piecework.wattswarm.event_messages import AgentEvent, AgentEventCallback
@@ -90,7 +92,7 @@ class HookedEvents:
             InProgress: another runner has the event and did not finish in time.
         """
         key = piece_key("agent-event", caller, event.event_id)
-        fingerprint = digest(event.model_dump(exclude_none=True))
+        mark = fingerprint(event.model_dump(exclude_none=True))
 
         def run_hook(claim: Claim) -> Result:
             steps = PieceSteps(self._steps, claim, self._expires_at)
@@ -110,7 +112,7 @@ class HookedEvents:
             return Result(acknowledgement(event, self._clock()))  # handled under another id, decision and all
 
         work = run_hook_once_per_dedupe_key if event.dedupe_key else run_hook
-        return self._pieces.perform(key, fingerprint, work, until_ms=until_ms, needs_ms=HOOK_NEEDS_MS)
+        return self._pieces.perform(key, mark, work, until_ms=until_ms, needs_ms=HOOK_NEEDS_MS)
 
     def _run_hook(self, event: AgentEvent, run: Run) -> Result:
         try:
@@ -197,10 +199,9 @@ def withheld(decision: object, event: AgentEvent) -> str | None:
 
 def _unwritable(members: dict[str, Json]) -> str | None:
     try:
-        raw = canonical(members)
-        check_depth(raw, MAX_DEPTH_OUT)  # the kernel's reader sees it inside one more
-    except (ValueError, BadRequest):
-        return f"the decision is JSON of at most {MAX_DEPTH_OUT} levels"
+        _, raw = sendable(members, wrapped=1)
+    except Unsendable as reason:
+        return str(reason).replace("output", "decision", 1)
     return f"the decision is over {DECISION_BYTES} bytes" if len(raw) > DECISION_BYTES else None
 
 

@@ -10,7 +10,8 @@ from typing import Final
 
 from piecework.errors import BadRequest
 from piecework.executors import Evidence
-from piecework.jsons import Json, canonical, loads
+from piecework.jsons import MAX_DEPTH_READ, Json, canonical, check_depth, loads
+from piecework.outgoing import KERNEL_NUMBER
 from piecework.wattswarm.execute_messages import INLINE_EVIDENCE_BYTES, EvidencePolicy
 
 TOTAL_BYTES: Final = 120_000  # escaped JSON of all evidence; the kernel's signed event may hold 131,072
@@ -67,11 +68,17 @@ def _fit(item: Evidence, allowed: Sequence[str], limit: int) -> Evidence | None:
     try:
         raw = item.content.encode("utf-8")
         if item.mime == JSON_MIME:
-            loads(raw)
-            return item if len(raw) <= limit else None
+            return item if len(raw) <= limit and _is_read(raw, item.content) else None
     except (UnicodeEncodeError, BadRequest):
         return None
     return item if len(raw) <= limit else _shorten(item, raw, limit)
+
+
+def _is_read(raw: bytes, content: str) -> bool:
+    """Whether every kernel's codec reads this JSON. Raises BadRequest where the strictest does not."""
+    check_depth(raw, MAX_DEPTH_READ)
+    loads(raw)
+    return KERNEL_NUMBER not in content
 
 
 def _shorten(item: Evidence, raw: bytes, limit: int) -> Evidence | None:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from piecework.artifacts import ARTIFACT_LIMIT, EvidenceStore, artifact_token, keep
-from piecework.errors import BadRequest, Internal, PieceworkError, Unprocessable
+from piecework.errors import Internal, PieceworkError, Unprocessable
 from piecework.executors import Artifact, Executor, Log, Outcome, Refused, Run, Stage, Task
-from piecework.jsons import MAX_DEPTH_OUT, Json, canonical, check_depth, digest, loads
+from piecework.fingerprints import Fingerprint, fingerprint
+from piecework.jsons import Json, canonical, loads
 from piecework.manifest import Bundle
+from piecework.outgoing import Unsendable, sendable
 from piecework.pieces import Answer, Claim, Pieces, Result, piece_key
 from piecework.schemas import Checker, SchemaRejected, compile_schema, minimal_ok
 from piecework.steps import PieceSteps, StepTable
@@ -21,7 +23,6 @@ from piecework.wattswarm.evidence import TOTAL_BYTES, admit, admit_refs
 from piecework.wattswarm.execute_messages import Contract, ExecuteRequest, read_contract, read_request
 
 OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
-NOT_JSON: Final = f"the output is not JSON of at most {MAX_DEPTH_OUT} levels"
 FAILS_MINIMAL: Final = "the output fails the kernel's own check of type, required or properties"
 MIME_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+(?:; ?[a-z0-9-]+=[a-zA-Z0-9.+-]+)?")
 UNKNOWN_MIME: Final = "application/octet-stream"
@@ -65,7 +66,7 @@ KNOWN: Final[Mapping[str, Any]] = {
 
 
 class Judged(NamedTuple):
-    """An output as it will be read back (tuples become lists, huge integers doubles), and why it is refused if so."""
+    """An output as it will be read back (tuples become lists), and why it is refused if so."""
 
     output: Json
     problem: str | None
@@ -80,7 +81,7 @@ class Order:
     schema: Checker
     executor: Executor
     caller: str
-    fingerprint: str
+    fingerprint: Fingerprint
     last: dict[bytes, Judged] = field(default_factory=dict, repr=False, compare=False)  # by canonical form; one entry
 
     @property
@@ -95,14 +96,12 @@ class Order:
     def judge(self, output: Json) -> Judged:
         """The output as it will be read back, and its problem; an executor that asked first is not judged twice."""
         try:
-            raw = canonical(output)
-            check_depth(raw, MAX_DEPTH_OUT)
-            if len(raw) > OUTPUT_BYTES:
-                return Judged(None, f"the output is over {OUTPUT_BYTES} bytes")
-            judged = self.last.get(raw)
-            output = loads(raw) if judged is None else None
-        except (ValueError, BadRequest):
-            return Judged(None, NOT_JSON)
+            output, raw = sendable(output, wrapped=1)
+        except Unsendable as reason:
+            return Judged(None, str(reason))
+        if len(raw) > OUTPUT_BYTES:
+            return Judged(None, f"the output is over {OUTPUT_BYTES} bytes")
+        judged = self.last.get(raw)
         if judged is None:
             judged = Judged(output, self._problem(output))
             self.last.clear()
@@ -273,9 +272,9 @@ def _task(order: Order, deadline_ms: int) -> Task:
     )
 
 
-def fingerprint_of(body: dict[str, Json]) -> str:
+def fingerprint_of(body: dict[str, Json]) -> Fingerprint:
     """The fingerprint of a request: whatever members nobody asked for, their order and their spacing (3.3)."""
-    return digest(_known(body, KNOWN))
+    return fingerprint(_known(body, KNOWN))
 
 
 def _known(value: Json, known: Mapping[str, Any]) -> Json:

@@ -135,7 +135,7 @@ def _uri(reference: Reference) -> str:
 
 
 def _compare(data: bytes, digest: str, size: Json) -> int:
-    """Sizes that are no integer are placeholders and prove nothing."""
-    other_size = isinstance(size, int) and size != len(data)
+    """Sizes that are no integer of 64 bits are placeholders and prove nothing."""
+    other_size = type(size) is int and size != len(data)
     same = hashlib.sha256(data).hexdigest() == digest and not other_size
     return 0 if same else EVIDENCE_DIGEST_MISMATCH

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 
-from piecework.jsons import Json, canonical
+from piecework.jsons import Json, canonical, older_canonical
 from piecework.policies import Policy
 
 
@@ -23,6 +24,14 @@ def kernel_policy_hash(policy: Policy) -> str:
 def docs_policy_hash(policy_id: str, params: Json) -> str:
     """The public documentation's hash of a binding: the id directly followed by the params."""
     return hashlib.sha256(policy_id.encode() + canonical(params)).hexdigest()
+
+
+def docs_policy_hashes(policy_id: str, params: Json) -> set[str]:
+    """The documentation's hash as newer and as older kernels write the numbers of the params."""
+    hashes = {docs_policy_hash(policy_id, params)}
+    with suppress(ValueError):  # a number beyond a double has no older form
+        hashes.add(hashlib.sha256(policy_id.encode() + older_canonical(params)).hexdigest())
+    return hashes
 
 
 def verifier_result_hash(

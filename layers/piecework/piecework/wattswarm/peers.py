@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from piecework.errors import BadRequest
-from piecework.jsons import Json, digest, loads
+from piecework.fingerprints import fingerprint
+from piecework.jsons import Json, digest, loads_exact
 from piecework.policies import Candidate
 
 MARKER: Final = "piecework_peer_candidates"
@@ -42,7 +43,7 @@ def _stated(evidence: Sequence[Mapping[str, Json]]) -> Iterator[Mapping[str, Jso
         if item.get("mime") != "application/json" or not isinstance(content, str) or MARKER not in content:
             continue
         try:
-            document = loads(content)
+            document = loads_exact(content)
         except BadRequest:
             continue  # not ours to judge: inline evidence is any text its author liked
         stated = document.get(MARKER) if isinstance(document, dict) else None
@@ -52,7 +53,12 @@ def _stated(evidence: Sequence[Mapping[str, Json]]) -> Iterator[Mapping[str, Jso
 
 def _ballot(output: Json, member: str | None) -> str:
     """What an output votes for: its normalised member, or the whole output; empty when it abstains."""
-    return digest(output) if member is None else _text(output, member)
+    if member is not None:
+        return _text(output, member)
+    try:
+        return digest(output)  # by value: 1.50 agrees with 1.5
+    except ValueError:
+        return fingerprint(output).exact
 
 
 def _text(output: Json, member: str) -> str:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self, TypeGuard
+from math import isfinite
+from typing import Any, Final, Protocol, Self
 
 from piecework.errors import PolicyBindingInvalid, SettingsError
-from piecework.jsons import Json, canonical
+from piecework.jsons import Json, canonical, older_canonical
+from piecework.numerals import WrittenFloat, as_decimal, holds_written
 from piecework.policies import (
     CHECK_SUMMARY_MISSING,
     COMMON_CODES,
@@ -21,7 +23,7 @@ from piecework.policies import (
     Verdict,
 )
 from piecework.settings import PolicyHashMode
-from piecework.wattswarm.hashes import docs_policy_hash, kernel_policy_hash
+from piecework.wattswarm.hashes import docs_policy_hashes, kernel_policy_hash
 from piecework.wattswarm.peers import disagrees_with_peers
 
 PREFIX: Final = "sha256:"
@@ -59,10 +61,10 @@ def schema_thresholds(candidate: Candidate, params: Json, schema_ok: bool) -> Ve
     codes = [SCHEMA_OK if schema_ok else SCHEMA_INVALID]
     known = params if isinstance(params, dict) else {}
     output = candidate.output
-    least, longest = known.get("min_confidence"), known.get("max_len")
-    if _is_number(least) and _confidence(output) < float(least):
+    least, longest = _double(known.get("min_confidence")), _unsigned(known.get("max_len"))
+    if least is not None and _confidence(output) < least:
         codes.append(CONFIDENCE_TOO_LOW)
-    if _is_unsigned(longest) and len(canonical(output)) > longest:
+    if longest is not None and _longest_form(output) > longest:
         codes.append(OUTPUT_TOO_LARGE)
     within, unmatched = _within_bounds(output, known)
     if not within:
@@ -79,8 +81,8 @@ def crosscheck(candidate: Candidate, params: Json, schema_ok: bool) -> Verdict:
     if not isinstance(summary, str) or not summary.strip(WHITE_SPACE):
         codes.append(CHECK_SUMMARY_MISSING)
     score = 0.9 if codes == [SCHEMA_OK] else 0.3  # fixed before the least score is looked at, as in the kernel
-    least = params.get("min_score") if isinstance(params, dict) else None
-    if _is_number(least) and float(least) > score:
+    least = _double(params.get("min_score")) if isinstance(params, dict) else None
+    if least is not None and least > score:
         codes.append(SCORE_TOO_LOW)
     if candidate.evidence_inline and disagrees_with_peers(candidate):
         codes.append(CUSTOM_ERROR)
@@ -88,17 +90,37 @@ def crosscheck(candidate: Candidate, params: Json, schema_ok: bool) -> Verdict:
     return Verdict(codes == [SCHEMA_OK], score, tuple(codes))
 
 
-def _is_number(value: Any) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _double(value: Json) -> float | None:
+    """A number as the kernel compares it, or None: what is beyond a double counts as no number."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        made = float(value)
+    except OverflowError:
+        return None
+    return made if isfinite(made) else None
 
 
-def _is_unsigned(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _unsigned(value: Json) -> int | None:
+    """An unsigned integer of 64 bits, or None; `-0` is one to newer kernels and none to older ones."""
+    if isinstance(value, WrittenFloat) and value.text == "0":
+        return 0
+    return value if type(value) is int and value >= 0 else None
+
+
+def _longest_form(output: Json) -> int:
+    """Bytes of the output in canonical form: newer and older kernels count numbers differently, the most counts."""
+    size = len(canonical(output))
+    if not holds_written(output):
+        return size
+    try:
+        return max(size, len(older_canonical(output)))
+    except ValueError:  # a number beyond a double: no older kernel holds this output
+        return size
 
 
 def _confidence(output: Json) -> float:
-    value = output.get("confidence") if isinstance(output, dict) else None
-    return float(value) if _is_number(value) else 0.0
+    return _double(output.get("confidence") if isinstance(output, dict) else None) or 0.0
 
 
 def _within_bounds(output: Json, params: Mapping[str, Json]) -> tuple[bool, tuple[str, ...]]:
@@ -107,9 +129,9 @@ def _within_bounds(output: Json, params: Mapping[str, Json]) -> tuple[bool, tupl
     for name, bound in params.items():
         side, _, member = name.partition("_")
         if name in _KERNEL_THRESHOLDS:
-            used = _is_number(bound) if side == "min" else _is_unsigned(bound)
+            used = (_double(bound) if side == "min" else _unsigned(bound)) is not None
         else:
-            used = side in ("min", "max") and bool(member) and _is_number(bound)
+            used = side in ("min", "max") and bool(member) and _double(bound) is not None
             if used and not _bounded(output, member, bound, side):
                 within = False
         if not used and len(unmatched) < MOST_NOTES:
@@ -118,10 +140,11 @@ def _within_bounds(output: Json, params: Mapping[str, Json]) -> tuple[bool, tupl
 
 
 def _bounded(output: Json, member: str, bound: int | float, side: str) -> bool:
-    value = output.get(member) if isinstance(output, dict) else None
-    if not _is_number(value):
+    value: Json = output.get(member) if isinstance(output, dict) else None
+    if value is None or _double(value) is None:
         return False
-    return value >= bound if side == "min" else value <= bound
+    stated, allowed = as_decimal(value), as_decimal(bound)
+    return stated >= allowed if side == "min" else stated <= allowed
 
 
 def _built_in(
@@ -209,7 +232,7 @@ class BindingRules:
             return "kernel"
         if bare in self._extra.get(policy_id, ()):
             return "extra"
-        if not strict and bare == docs_policy_hash(policy_id, binding.policy_params):
+        if not strict and bare in docs_policy_hashes(policy_id, binding.policy_params):
             return "docs"
         return "lenient" if self._mode == "lenient" else None
 

@@ -1,0 +1,59 @@
+"""What an executor returned, made fit to be sent: every reader must see the very value that was returned.
+
+Kernels differ in how they read a number (see `jsons`), so an output holds 64-bit integers and doubles alone, each in
+canonical form. A number that is neither is refused with its place; it is never rounded. One member's name is refused
+too: newer kernels' codec marks its own numbers with it. Runtime specification 0.2 as amended.
+"""
+
+from typing import Final
+
+from piecework.errors import BadRequest
+from piecework.jsons import MAX_DEPTH_READ, Json, canonical, check_depth, loads_exact
+from piecework.numerals import WrittenFloat, WrittenInt, holds_written, is_exact
+
+KERNEL_NUMBER: Final = "$serde_json::private::Number"
+RESERVED_NAME: Final = f'the output holds a member named "{KERNEL_NUMBER}", which kernels take for a number'
+MAX_PLACE: Final = 120  # characters of a place in a message
+
+
+class Unsendable(ValueError):
+    """The value cannot be sent as it is; the text says why and where, and never shows a value."""
+
+
+def sendable(value: Json, wrapped: int = 0) -> tuple[Json, bytes]:
+    """The value as it will be read back (tuples become lists), and its canonical bytes.
+
+    `wrapped` is in how many containers it is sent: all together may nest as deep as a kernel reads.
+
+    Raises:
+        Unsendable: it is no JSON, nests too deep, or holds a number or a name that readers take differently.
+    """
+    most = MAX_DEPTH_READ - wrapped
+    try:
+        raw = canonical(value)
+        check_depth(raw, most)
+        read = loads_exact(raw)
+    except (ValueError, BadRequest):
+        raise Unsendable(f"the output is not JSON of at most {most} levels") from None
+    if holds_written(read):
+        read = _settled(read, "output")
+        raw = canonical(read)
+    if KERNEL_NUMBER.encode() in raw and _is_named(read):
+        raise Unsendable(RESERVED_NAME)
+    return read, raw
+
+
+def _settled(value: Json, place: str) -> Json:
+    if isinstance(value, dict):
+        return {name: _settled(member, f"{place}.{name}"[:MAX_PLACE]) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_settled(item, f"{place}[{index}]"[:MAX_PLACE]) for index, item in enumerate(value)]
+    if isinstance(value, WrittenInt) or (isinstance(value, WrittenFloat) and not is_exact(value)):
+        raise Unsendable(f"the number at {place} is neither a 64-bit integer nor exactly a double; return it as a text")
+    return float(value) if isinstance(value, WrittenFloat) else value
+
+
+def _is_named(value: Json) -> bool:
+    if isinstance(value, dict):
+        return KERNEL_NUMBER in value or any(map(_is_named, value.values()))
+    return isinstance(value, list) and any(map(_is_named, value))
