@@ -64,7 +64,7 @@ INTEGERS: Final = (
     ("18446744073709551616", False),
     ("-9223372036854775808", True),
 )
-TEXTS: Final = (("1e-5", 7), ("1e-7", 4), ("1e16", 5), ("1.50", 3), ("100000.0", 8))
+TEXTS: Final = (("1e-5", 7), ("1e-7", 4), ("1e16", 5), ("1.50", 4), ("100000.0", 8))
 
 
 def _written(body: Json, number: str) -> bytes:
@@ -158,7 +158,7 @@ def null_or_missing_output(target: Target) -> None:
     body = a_candidate(None)
     for request in (body, {**body, "candidate": without(body["candidate"], "output")}):
         verdict = target.verify(request)
-        expect((verdict["verification_status"], verdict["reason_codes"]) == ("failed", [101]), verdict)
+        expect((verdict["verification_status"], verdict["reason_codes"]) == ("inconclusive", [200]), verdict)
 
 
 def stricter_only(target: Target) -> None:

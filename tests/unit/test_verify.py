@@ -11,7 +11,7 @@ from piecework.errors import PolicyBindingInvalid
 from piecework.jsons import canonical, loads
 from piecework.policies import COMMON_CODES, Policy, Verdict
 from piecework.wattswarm.policies import BindingRules
-from piecework.wattswarm.verify import Findings, Identity, StatedVerdict, fits, verify, weigh
+from piecework.wattswarm.verify import Findings, Identity, StatedVerdict, verify, weigh
 from tests.support.verification import (
     CROSSCHECK,
     KERNEL_HASHES,
@@ -61,19 +61,56 @@ def test_the_same_request_gets_the_same_verdict():
         ({"type": "number"}, 1.0, True),
         ({"type": "integer"}, 1.0, False),
         ({}, {"any": 1}, True),
-        ({}, None, False),
-        ({"type": "null"}, None, False),
         (True, {}, False),
         ("x", {}, False),
         (None, {}, False),
-        ({"type": "foo"}, {}, False),
-        ({"$ref": "http://127.0.0.1/schema"}, {}, False),
-        ({"type": "object", "properties": 5}, {}, False),
-        ({"type": "object", "patternProperties": {"(?=x)": {}}}, {}, False),
+        ({"type": "foo"}, {}, False),  # no such type to the kernel either
     ],
 )
 def test_an_output_fits_only_when_both_checks_pass(schema, output, fitting):
-    assert fits(schema, output) is fitting
+    stated = judge(a_verify_request(output, schema=schema))
+
+    assert (stated.passed, stated.reason_codes) == (fitting, (100,) if fitting else (101,))
+
+
+NOT_EVALUATED = [
+    {"$ref": "http://127.0.0.1/schema"},
+    {"$schema": "https://example.com/own", "type": "object"},
+    {"type": "object", "properties": 5},
+    {"type": "object", "patternProperties": {"(?=x)": {}}},
+    {"type": "object", "required": ["a"], "anyOf": 7},
+]
+
+
+@pytest.mark.parametrize("schema", NOT_EVALUATED)
+def test_a_schema_that_is_not_evaluated_fails_nothing_that_the_kernels_own_check_passes(schema):
+    stated = judge(a_verify_request({"a": 1}, schema=schema))
+
+    assert (stated.verification_status, stated.reason_codes) == ("passed", (100,))
+    assert "by type, required and properties alone" in stated.notes[0]
+
+
+def test_a_schema_that_is_not_evaluated_still_fails_what_the_kernels_own_check_fails():
+    stated = judge(a_verify_request({}, schema=NOT_EVALUATED[-1]))
+
+    assert (stated.verification_status, stated.reason_codes) == ("failed", (101,))
+
+
+def test_a_policy_that_fails_outweighs_a_schema_that_is_not_evaluated():
+    strict = a_binding(THRESHOLDS, {"min_confidence": 0.9})
+
+    assert judge(a_verify_request({}, schema=NOT_EVALUATED[0], policy=strict)).reason_codes == (100, 102)
+
+
+def test_a_candidate_too_costly_to_check_is_left_open_and_not_passed():
+    step = {"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}, "minItems": 9}]}
+    output = []
+    for _ in range(30):
+        output = [output]
+    stated = judge(a_verify_request(output, schema=step))
+
+    assert (stated.verification_status, stated.passed, stated.reason_codes) == ("inconclusive", False, (200,))
+    assert "too many steps" in stated.notes[0]
 
 
 def test_evidence_that_speaks_against_nothing_leaves_the_verdict():

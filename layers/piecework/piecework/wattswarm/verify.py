@@ -7,7 +7,7 @@ Schema, because that is what the caller wrote.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from piecework.jsons import Json
 from piecework.policies import (
@@ -54,6 +54,17 @@ class Findings:
 
 
 NOTHING_FOUND: Final = Findings()
+NOT_HERE: Final = Verdict(False, 0.0, (EVIDENCE_UNREACHABLE,), ("the output was not sent with its reference",))
+NULL_DIGEST: Final = "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b"  # SHA-256 of `null`
+
+
+class Fit(NamedTuple):
+    """Whether an output fits its schema as far as that can be told, and what is said of it besides."""
+
+    passes: bool
+    findings: Findings = NOTHING_FOUND
+
+
 CheckEvidence = Callable[[Sequence[Mapping[str, Json]]], Findings]
 
 
@@ -113,8 +124,10 @@ def verify(
     """
     candidate, binding = request.candidate, request.policy
     bound = binding_rules.bind(binding)
-    fitting = fits(request.output_schema, candidate.output)
-    verdict = bound.policy.evaluate(candidate, binding.policy_params, fitting)
+    verdict = NOT_HERE
+    if not is_elsewhere(candidate):
+        fit = fit_of(request.output_schema, candidate.output)
+        verdict = weigh(bound.policy.evaluate(candidate, binding.policy_params, fit.passes), fit.findings)
     if verdict.passed and candidate.evidence_refs:  # a definite failure outweighs all that evidence could show
         verdict = weigh(verdict, check_evidence(candidate.evidence_refs))
     if verdict.passed and empty_reason_codes_on_pass:
@@ -146,18 +159,34 @@ def state(verdict: Verdict, request: VerifyRequest, identity: Identity, hash_rul
     )
 
 
-def fits(schema: Json, output: Json) -> bool:
-    """Both schema checks pass. A missing or null output never fits, nor does anything under a refused schema."""
+def is_elsewhere(candidate: Candidate) -> bool:
+    """Whether the output was not sent along and its reference says that there is one: the node may still fetch it."""
+    stated = candidate.output_ref.get("digest") if candidate.output is None else None
+    return isinstance(stated, str) and bool(stated.strip()) and stated.removeprefix("sha256:") != NULL_DIGEST
+
+
+def fit_of(schema: Json, output: Json) -> Fit:
+    """Whether both schema checks pass; a null output never fits.
+
+    A schema that we do not evaluate fails nothing that the kernel's own check passes, since it is not the candidate's
+    doing. A candidate that is too costly to check is left open: it may have been made so.
+    """
     if output is None or not minimal_ok(schema, output):
-        return False
+        return Fit(False)
     try:
-        return compile_schema(schema).is_valid(output)
-    except SchemaRejected:
-        return False
+        checker = compile_schema(schema)
+    except SchemaRejected as reason:
+        return Fit(True, Findings(notes=(f"checked by type, required and properties alone: {reason.message}",)))
+    try:
+        return Fit(checker.is_valid(output))
+    except SchemaRejected as reason:
+        return Fit(True, Findings((EVIDENCE_UNREACHABLE,), (f"not checked: {reason.message}",)))
 
 
 def weigh(verdict: Verdict, findings: Findings) -> Verdict:
-    """A passing verdict in the light of its evidence: other bytes fail it, bytes out of reach leave it open."""
+    """A passing verdict in the light of what was found: other bytes fail it, what is out of reach leaves it open."""
+    if not verdict.passed:
+        return replace(verdict, notes=verdict.notes + findings.notes)
     notes = verdict.notes + findings.notes
     if EVIDENCE_DIGEST_MISMATCH in findings.codes:
         return Verdict(False, 0.0, (EVIDENCE_DIGEST_MISMATCH,), notes)
