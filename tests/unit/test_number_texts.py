@@ -14,6 +14,7 @@ from piecework import jsons
 from piecework.aws.pieces_table import from_item
 from piecework.errors import BadRequest, KeyConflict
 from piecework.executors import Outcome
+from piecework.hire.outputs import OutputRefused, output_of
 from piecework.http import Request
 from piecework.pieces import State
 from piecework.schemas import compile_schema, minimal_ok
@@ -175,6 +176,18 @@ def test_schemas_compare_the_numbers_that_were_written(schema, value, fits):
 def test_numbers_that_nobody_means_are_refused(raw):
     with pytest.raises(BadRequest):
         read(raw)
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "0." + "9" * 5_000])
+def test_a_schema_with_an_endless_number_is_refused(number):
+    with pytest.raises(BadRequest, match="4300 characters"):
+        compile_schema(read(f'{{"maximum":{number}}}'))
+
+
+@pytest.mark.parametrize("made", [{"n": 2**64}, {"n": 10**400}, [0.5, -(2**63) - 1]])
+def test_hired_work_is_not_rounded_either(made):
+    with pytest.raises(OutputRefused, match="return it as a text"):
+        output_of(made, [], {})
 
 
 @pytest.mark.parametrize("text", ["1.50", "-0", "1e400", "123456789012345678901234567890"])

@@ -63,9 +63,11 @@ def output_of(made: Json, files: Sequence[Artifact], schema: Json, inline_bytes:
 
 
 def problem_of(content: Json, schema: Json) -> str | None:
-    """Why the contract's schema refuses this content, or None."""
+    """Why this content cannot be delivered under the contract's schema, or None."""
     try:
-        return compile_task_schema(schema).explain(content)
+        return compile_task_schema(schema).explain(sendable(content)[0])
+    except Unsendable as reason:
+        return str(reason)
     except SchemaRejected as error:
         return f"output could not be checked: {error.message}"
 
