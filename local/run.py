@@ -21,10 +21,12 @@ PORT_BASE: Final = FIRST_PORT
 DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1, "KernelApi": 2}  # distances from the base port
 FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
+DEFAULT_EXECUTORS: Final = (f"{PARAMETER_PREFIX}DefaultExecutor", f"{PARAMETER_PREFIX}WorkerDefaultExecutor")
 DEPLOYED: Final[Mapping[str, str]] = {  # unless the environment says else
     f"{PARAMETER_PREFIX}DeployWorkerDoor": "true",
     f"{PARAMETER_PREFIX}DeployKernelDoor": "true",
     f"{PARAMETER_PREFIX}KernelRotation": "0",  # a client that has left is seen at once here
+    **dict.fromkeys(DEFAULT_EXECUTORS, "echo"),  # a deployment names none until its operator does
     "PIECEWORK_POLICY_DEFAULT": "permissive",
 }
 # Deadlines of the kernel door act within a second or two here: its sweep is not left to each minute's.
@@ -43,7 +45,7 @@ Piecework runs. Ctrl-C stops it; the data of the embedded AWS goes with it.
 
   runtime door   {url}{others}
   AWS            {endpoint}
-
+{default}
 Try next:
 
   curl {credential}{url}/execute -H 'content-type: application/json' \\
@@ -153,7 +155,24 @@ def _what_next(base: int, doors: Mapping[str, int], endpoint: str, env: Mapping[
         commands += TRY_KERNEL
     url = f"http://127.0.0.1:{base}"
     return NEXT.format(
-        url=url, endpoint=endpoint, credential=credential, example=EXAMPLE, others=others, commands=commands
+        url=url,
+        endpoint=endpoint,
+        credential=credential,
+        example=EXAMPLE,
+        others=others,
+        commands=commands,
+        default=_default_executors(env),
+    )
+
+
+def _default_executors(env: Mapping[str, str]) -> str:
+    """Who answers what names nobody: chosen here, and by nobody on AWS until the operator does."""
+    chosen = {env[name] for name in DEFAULT_EXECUTORS if env[name]}
+    if not chosen:
+        return ""
+    names = " and ".join(sorted(chosen))
+    return (
+        f"\nTasks that name no executor go to {names} here. A deployment refuses them until its operator names one.\n"
     )
 
 

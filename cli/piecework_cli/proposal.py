@@ -3,17 +3,22 @@
 import argparse
 import base64
 import hashlib
+import os
 import re
 import secrets
+import sys
 from pathlib import Path
 from typing import Any, Final
 
+import piecework
 from piecework.hire.contracts import DAY_MS, time_text
 from piecework.hire.networks import NETWORKS
 from piecework.hire.signatures import contract_hash
 from piecework.jsons import Json
+from piecework.manifest import Bundle, load
 from piecework.pieces import now_in_ms
 from piecework_cli.output import CommandError, read_json, show, text_of, write_private
+from piecework_cli.target import Target
 
 SECRET_BYTES: Final = 32
 ID_BYTES: Final = 12
@@ -34,7 +39,11 @@ def add_proposal_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--price", required=True, metavar="USDC", help="such as 5 or 0.25")
     parser.add_argument("--network", default="base", choices=sorted(NETWORKS))
     parser.add_argument("--term", default="30d", help="how long it is open: 30d, 12h, 45m")
-    parser.add_argument("--executor", metavar="NAME", help="the executor that does the work; the default one without")
+    parser.add_argument(
+        "--executor",
+        metavar="NAME",
+        help="the executor that does the work, one of the manifest's; the worker's default one without",
+    )
     parser.add_argument("--input-schema", type=Path, metavar="FILE")
     parser.add_argument("--output-schema", type=Path, metavar="FILE")
     parser.add_argument("--max-latency-ms", type=int)
@@ -47,6 +56,8 @@ def add_proposal_options(parser: argparse.ArgumentParser) -> None:
 def propose(options: argparse.Namespace) -> None:
     """Write or print the contract."""
     secret = _secret() if options.webhook_url else None
+    if options.executor:
+        check_executor(options)
     document = a_proposal(options, secret, now_in_ms())
     body = {"contract": document} | ({"webhook_secret": secret} if secret else {})
     if options.file is None:
@@ -54,6 +65,34 @@ def propose(options: argparse.Namespace) -> None:
         return
     write_private(options.file, text_of(body))
     print(f"proposed {document['contract_id']} in {options.file}")
+
+
+def check_executor(options: argparse.Namespace) -> None:
+    """Whether the worker runs the executor: the worker that is named says so, else this checkout's executors do.
+
+    Raises:
+        CommandError: it does not, or the worker that was named cannot be asked.
+    """
+    names = told_names(Target.of(options)) if options.url or options.stack else own_names()
+    if names is not None and options.executor not in names:
+        raise CommandError(f"--executor: this worker does not run {options.executor}; it runs {', '.join(names)}")
+
+
+def told_names(target: Target) -> tuple[str, ...]:
+    """The executors that a worker's manifest lists. Raises CommandError."""
+    document = target.ask("GET", "/manifest").document or {}
+    return tuple(str(each.get("name")) for each in document.get("capabilities", ()))
+
+
+def own_names() -> tuple[str, ...] | None:
+    """What a worker of this checkout runs, or None where the command was installed without executors."""
+    sys.path.append(str(Path(piecework.__file__).resolve().parents[2]))  # layers/, beside the package's own folder
+    try:
+        return Bundle(load(os.environ.get("PIECEWORK_EXECUTORS_PATH", "")), door="worker").names
+    except ModuleNotFoundError:
+        return None
+    finally:
+        sys.path.pop()
 
 
 def a_proposal(options: argparse.Namespace, secret: str | None, now_ms: int) -> dict[str, Json]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from piecework.http import EDGE_MARGIN_MS, Request, Response
+from piecework.http import EDGE_MARGIN_MS, Request, Response, header_text
 from piecework.wattswarm.door import LambdaContext, serve
 from piecework.wiring import execute_wiring
 
@@ -19,6 +19,7 @@ def execute(request: Request) -> Response:
         trace_id=request.trace_id,
     )
     headers = {"X-Piecework-Replayed": "true"} if executed.facts["replayed"] else {}
+    headers |= {"X-Piecework-Made-By": header_text(executed.made_by)} if executed.made_by else {}
     return Response(200, executed.body, headers, facts=executed.facts, counts=executed.counts)
 
 

@@ -15,7 +15,7 @@ ORDER: Final = re.compile(r"\border[\s#:]*([A-Za-z0-9-]{2,40})", re.IGNORECASE |
 AMOUNT: Final = re.compile(r"(\d{1,7})[.,](\d{2})\b", re.ASCII)
 
 
-@executor("refund_desk", task_types=(), expected_ms=200)  # no task type: the runtime door has no tools
+@executor("refund_desk", task_types=(), expected_ms=200, needs_tools=True)
 def refund_desk(task: Task, run: Run) -> Outcome:
     """Refund what the request asks for, and say what came of it.
 

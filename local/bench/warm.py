@@ -51,7 +51,7 @@ def own_execute() -> Handler:
         pieces=Pieces(table, bucket),
         steps=table,
         evidence=bucket,
-        producer="piecework/echo-1",
+        producer="piecework",
         clock=now_in_ms,
         expires_at=lambda: now_in_ms() // 1000 + 86_400,
         log=telemetry,

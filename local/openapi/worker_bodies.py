@@ -74,6 +74,7 @@ PAYMENT: Final = an_object(
 METADATA: Final = an_object(
     {
         "execution_time_ms": COUNT,
+        "executor": STRING,
         "model_used": STRING,
         "attempt": COUNT,
         "sla_met": {"type": "boolean"},

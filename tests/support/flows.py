@@ -46,7 +46,7 @@ class FlowBench:
             pieces=self.pieces,
             steps=self.table,
             evidence=self.evidence,
-            producer="family/model",
+            producer="family",
             clock=self.clock,
             expires_at=lambda: self.clock() // 1000 + 3600,
             log=self.log,

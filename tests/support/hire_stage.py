@@ -66,15 +66,19 @@ class FakeFiles:
 
 
 class StageBundle(Bundle):
-    """Executors `probe` (short, the default), `slow` (long) and `upfront` (paid before the work)."""
+    """Executors `probe` (short, the default), `slow` (long) and `upfront` (paid before the work), less some."""
 
-    def __init__(self, function: Callable[[Task, Run], Outcome]) -> None:
+    def __init__(
+        self, function: Callable[[Task, Run], Outcome], default: str = "probe", without: tuple[str, ...] = ()
+    ) -> None:
         made = [
             Executor("probe", function, ("hire",), {"default": {}}, 500, 10_000, "after", False),
             Executor("slow", function, ("hire",), {"default": {}}, 60_000, 120_000, "after", True),
             Executor("upfront", function, ("hire",), {"default": {}}, 500, 10_000, "before", False),
         ]
-        super().__init__(Manifest(tuple(Entry(one.name, "", ("hire",), ("default",)) for one in made)), "probe")
+        made = [one for one in made if one.name not in without]
+        super().__init__(Manifest(tuple(Entry(one.name, "", ("hire",), ("default",)) for one in made)), made[0].name)
+        self.default = default
         self.__dict__["made"] = {one.name: one for one in made}
 
     def named(self, name: str) -> Executor:
@@ -136,6 +140,8 @@ class Stage:
         ports: dict[str, Any] | None = None,
         rules: dict[str, Any] | None = None,
         inline: bool = True,
+        default: str = "probe",
+        without: tuple[str, ...] = (),
         **limits: int,
     ) -> None:
         self.clock = clock or FakeClock(START_MS)
@@ -171,7 +177,7 @@ class Stage:
             executions=self.executions,
             due_times=self.due,
             files=self.files,
-            bundle=StageBundle(self._run),
+            bundle=StageBundle(self._run, default, without),
             log=self.log,
             clock=self.clock,
             **{**defaults, **given},

@@ -36,6 +36,7 @@ from local.tether import tethered
 from tests.support import aws_calls
 
 EXECUTORS = Path(__file__).parent / "executors"
+DEFAULTS = dict.fromkeys(("PIECEWORK_PARAM_DefaultExecutor", "PIECEWORK_PARAM_WorkerDefaultExecutor"), "echo")
 START_SECONDS = 30
 HTTP_SECONDS = 60
 LISTENS = re.compile(r"listens on (http://\S+)")
@@ -160,7 +161,12 @@ class Gateways:
     _all: list[RunningGateway] = field(default_factory=list)
 
     def __call__(
-        self, *, api: str = "RuntimeApi", template: Path = ROOT / "template.yaml", fresh: bool = False, **variables: str
+        self,
+        *,
+        api: str = "RuntimeApi",
+        template: Path = ROOT / "template.yaml",
+        fresh: bool = False,
+        **variables: str | None,
     ) -> RunningGateway:
         key = (api, template, *sorted(variables.items()))
         if fresh or key not in self._shared:
@@ -170,15 +176,15 @@ class Gateways:
             self._shared[key] = started
         return self._shared[key]
 
-    def start(self, api: str, template: Path, variables: dict[str, str]) -> RunningGateway:
-        """Start a gateway process on a free port; it sees nothing of the developer's own settings."""
+    def start(self, api: str, template: Path, variables: dict[str, str | None]) -> RunningGateway:
+        """Start a gateway process on a free port; it sees nothing of the developer's own settings, nor what is None."""
         name = uuid.uuid4().hex
         log, runs_file = self.folder / f"{name}.log", self.folder / f"{name}.runs"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PIECEWORK_"))}
-        own = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "TEST_RUNS": str(runs_file)}
+        own = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "TEST_RUNS": str(runs_file), **DEFAULTS}
         if template == ROOT / "template.yaml":
             own[RECORD_AWS_CALLS] = str(aws_calls.folder())
-        given = {**own, **variables}
+        given = {name: value for name, value in {**own, **variables}.items() if value is not None}
         command = (sys.executable, "-m", "local.gateway", "--api", api, "--port", "0", "--template", str(template))
         with log.open("wb") as out:
             process = subprocess.Popen(

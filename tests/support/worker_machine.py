@@ -51,13 +51,17 @@ class RunningWorker:
 
     def contract(self, executor: str | None = None, **changes: Any) -> str:
         """Register a contract; returns its id."""
+        answer = self.register(executor, **changes)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["contract_id"])
+
+    def register(self, executor: str | None = None, **changes: Any) -> httpx.Response:
+        """POST /contracts."""
         wanted = {"task__requirements": [executor]} if executor else {}
         document = a_contract(
             int(time.time() * 1000), **{"task__input_schema": {}, "task__output_schema": {}, **wanted, **changes}
         )
-        answer = self.http.post("/contracts", json={"contract": document})
-        assert answer.status_code == 201, answer.text
-        return str(answer.json()["contract_id"])
+        return self.http.post("/contracts", json={"contract": document})
 
     def execute(self, contract_id: str, body: Any, *, pay: bool = True) -> httpx.Response:
         """POST /execute, as a stock client does: unpaid first, then with the payment that was asked for."""
@@ -97,7 +101,7 @@ def payment(asked: httpx.Response) -> dict[str, str]:
 
 
 @contextmanager
-def running_worker(gateways: Gateways, **variables: str) -> Iterator[RunningWorker]:
+def running_worker(gateways: Gateways, **variables: str | None) -> Iterator[RunningWorker]:
     """A worker of its own, over the session's embedded AWS."""
     with StubFacilitator() as facilitator:
         given = {

@@ -54,6 +54,16 @@ def test_a_proposal_signed_by_both_is_accepted(tmp_path, keys):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("executor", ["nobody", "refund_desk"])
+def test_a_proposal_names_only_an_executor_that_the_worker_door_runs(tmp_path, capsys, executor):
+    file = tmp_path / "c.json"
+
+    assert propose(file, "--executor", executor) == 1
+
+    told = capsys.readouterr().err
+    assert executor in told and "echo" in told and "completion" in told and not file.exists()
+
+
 def test_a_proposal_without_a_file_is_printed(capsys):
     arguments = ["contract", "propose", "--seeker", SEEKER_WALLET, "--worker", WORKER_WALLET]
     assert main([*arguments, "--worker-agent", WORKER_AGENT_ID, "--price", "5", "--description", "x"]) == 0

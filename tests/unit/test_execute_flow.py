@@ -70,7 +70,7 @@ def test_evidence_and_artifacts_are_attached_and_can_be_fetched():
         "size_bytes": 5,
         "mime": "text/plain",
         "created_at": bench.clock(),
-        "producer": "family/model",
+        "producer": "family/probe",
     }
     assert served.data == b"bytes"
 

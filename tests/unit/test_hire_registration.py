@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from piecework.hire.choosing import Offer
 from piecework.hire.errors import ContractInvalid, WorkerError
 from piecework.hire.registration import Registration
 from piecework.hire.states import State
@@ -11,11 +12,14 @@ from tests.support.contracts import EXAMPLE, EXAMPLE_NOW_MS, IDENTITY, SECRET, a
 from tests.support.fakes import FakeClock
 from tests.support.worker_fakes import FakeContracts
 
+OFFER = Offer(("echo", "completion"), default="echo")
+
 
 def a_registration(state: State | None = None) -> Registration:
     clock = FakeClock(EXAMPLE_NOW_MS)
     execution = SimpleNamespace(state=state) if state else None
-    return Registration(FakeContracts(clock), IDENTITY, "https://w.example/hire", clock, lambda contract_id: execution)
+    contracts, url = FakeContracts(clock), "https://w.example/hire"
+    return Registration(contracts, IDENTITY, OFFER, url, clock, lambda contract_id: execution)
 
 
 def test_the_answer_says_where_to_send_the_work():

@@ -17,3 +17,13 @@ def test_our_own_names_go_first():
 
 def test_an_empty_token_opens_nothing_by_accident():
     assert with_own_names({"REBUNO_BEARER_TOKEN": ""}) == {}
+
+
+def test_the_banner_says_who_serves_what_names_no_executor():
+    from local import run
+
+    env = {**run.DEPLOYED, "FACILITATOR_URL": "http://127.0.0.1:1"}
+
+    told = run._what_next(8787, {"RuntimeApi": 8787, "WorkerApi": 8788}, "http://127.0.0.1:8792", env)
+
+    assert "name no executor go to echo here" in told

@@ -30,6 +30,12 @@ class Unprocessable(PieceworkError):
     code = "unprocessable"
 
 
+class TaskTypeUnknown(Unprocessable):
+    """No executor of this door lists the task's type, and no default one was named."""
+
+    code = "task_type_unknown"
+
+
 class UnsupportedMediaType(PieceworkError):
     """The body is not declared as JSON."""
 

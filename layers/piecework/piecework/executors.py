@@ -284,6 +284,7 @@ class Executor:
     max_duration_ms: int
     settle: Settle
     long: bool
+    needs_tools: bool = False
 
     def settings_of(self, profile: str) -> Mapping[str, Any]:
         """The profile's settings, or the default profile's when this executor has no such profile."""
@@ -327,8 +328,11 @@ def executor(
     max_duration_ms: int = MAX_DURATION_MS,
     settle: Settle = "after",
     long: bool = False,
+    needs_tools: bool = False,
 ) -> Callable[[ExecutorFunction], ExecutorFunction]:
     """Register a function as the executor `name`; the function itself stays callable.
+
+    One that `needs_tools` is served at the kernel door alone, where `run.tool` exists; the others do not list it.
 
     Raises:
         SettingsError: the name is taken by another function, or there is no `default` profile.
@@ -342,7 +346,15 @@ def executor(
         if taken is not None and taken.function.__module__ != function.__module__:
             raise SettingsError(f"two executors are named {name}")
         made = Executor(
-            name, function, tuple(task_types), MappingProxyType(offered), expected_ms, max_duration_ms, settle, long
+            name,
+            function,
+            tuple(task_types),
+            MappingProxyType(offered),
+            expected_ms,
+            max_duration_ms,
+            settle,
+            long,
+            needs_tools,
         )
         _registered[name] = made
         return function

@@ -14,7 +14,7 @@ from piecework.hire.settings import WorkerSettings
 from piecework.hire.streams import Recording, StreamTokens
 from piecework.hire.webhooks import Announcer, Try
 from piecework.jsons import Json
-from piecework.settings import Reader, RuntimeSettings
+from piecework.settings import Reader
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
@@ -89,11 +89,10 @@ def streams_wiring() -> StreamsWiring:
 def manifest_body() -> dict[str, Json]:
     """What /manifest tells. Raises SettingsError when a setting is missing or has no meaning."""
     from piecework.hire.manifest import manifest_of
-    from piecework.manifest import Bundle, load
+    from piecework.hire_wiring import worker_bundle
 
-    runtime = RuntimeSettings.from_env(os.environ)
-    bundle = Bundle(load(runtime.executors_path), runtime.default_executor, runtime.strict_task_types)
-    return manifest_of(WorkerSettings.from_env(os.environ), bundle.manifest.executors, bundle.default)
+    bundle = worker_bundle()
+    return manifest_of(WorkerSettings.from_env(os.environ), bundle.entries, bundle.default)
 
 
 def announcer(clients: Clients, work_table: str) -> Announcer:

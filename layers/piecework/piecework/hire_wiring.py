@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.hire.rates import Rates
 from piecework.hire.settings import WorkerSettings
-from piecework.settings import Reader
+from piecework.settings import Reader, RuntimeSettings
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from piecework.hire.registration import Registration
     from piecework.hire.rpc import Chain
     from piecework.hire.views import Views
+    from piecework.manifest import Bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def contracts_wiring() -> ContractsWiring:
     from piecework.aws.clients import Clients
     from piecework.aws.contracts_table import ContractsTable
     from piecework.aws.executions_table import ExecutionsTable
+    from piecework.hire.choosing import Offer
     from piecework.hire.contracts import WorkerIdentity
     from piecework.hire.registration import Registration
     from piecework.pieces import now_in_ms
@@ -70,11 +72,20 @@ def contracts_wiring() -> ContractsWiring:
     registration = Registration(
         ContractsTable(dynamodb, contracts_table),
         WorkerIdentity.of(settings),
+        Offer.of(worker_bundle()),
         settings.public_base_url,
         now_in_ms,
         executions.read,
     )
     return ContractsWiring(registration, Rates(), LambdaTelemetry(os.environ))
+
+
+def worker_bundle() -> Bundle:
+    """What this door can run. Raises SettingsError when its default executor is not among that."""
+    from piecework.manifest import Bundle, load
+
+    settings = RuntimeSettings.from_env(os.environ)
+    return Bundle(load(settings.executors_path), settings.default_executor, door="worker")
 
 
 def needed(*names: str) -> list[str]:
@@ -136,15 +147,12 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry) -> Ports:
     from piecework.hire.assembly import Ports
     from piecework.hire.driving import due_message, task_message
     from piecework.hire_edges_wiring import recording, stream_url
-    from piecework.manifest import Bundle, load
     from piecework.pieces import now_in_ms
-    from piecework.settings import RuntimeSettings
 
     contracts, work, due, bucket = needed(
         "PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_BUCKET"
     )
     tasks_url, due_url = needed("PIECEWORK_TASK_QUEUE_URL", "PIECEWORK_DUE_QUEUE_URL")
-    bundle = RuntimeSettings.from_env(os.environ)
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
     tasks, nudges = Queue(lambda: clients.sqs, tasks_url), Queue(lambda: clients.sqs, due_url)
     return Ports(
@@ -164,7 +172,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry) -> Ports:
         enqueue=lambda execution: tasks.send(task_message(execution)),
         nudge=lambda due, delay_ms: nudges.send(due_message(due), delay_ms),
         announce=_announce(clients, work),
-        bundle=Bundle(load(bundle.executors_path), bundle.default_executor),
+        bundle=worker_bundle(),
         log=telemetry,
         telling=recording(clients, work, settings.stream_unpaid_output),
         stream_url=stream_url(settings, now_in_ms),

@@ -138,6 +138,11 @@ class Response(NamedTuple):
         return {"statusCode": self.status, "headers": headers, "body": body, "isBase64Encoded": self.is_binary}
 
 
+def header_text(text: str) -> str:
+    """A text as a header can carry it: visible ASCII, everything else as a question mark."""
+    return "".join(character if " " <= character <= "~" else "?" for character in text)
+
+
 def _multi(many: Any, single: Any, name_of: Callable[[str], str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in (many or {k: [v] for k, v in (single or {}).items()}).items():

@@ -50,7 +50,7 @@ def kernel_hosted_wiring() -> KernelHostedWiring:
         kernel=parts.kernel,
         leases=HostedLeases(clients.dynamodb, table),
         steps=WorkSteps(clients.dynamodb, table),
-        executor_of=Bundle(load(settings.executors_path), settings.default_executor).named,
+        executor_of=Bundle(load(settings.executors_path), door="kernel").named,
         wake=waking_by(clients, queue_url),
         log=telemetry,
     )
@@ -59,9 +59,9 @@ def kernel_hosted_wiring() -> KernelHostedWiring:
 
 def hosted_names(env: Mapping[str, str]) -> frozenset[str]:
     """The agent ids that registered executors serve; none is imported to tell."""
-    from piecework.manifest import load
+    from piecework.manifest import Bundle, load
 
-    return frozenset(entry.name for entry in load(env.get(EXECUTORS_PATH, "")).executors)
+    return frozenset(Bundle(load(env.get(EXECUTORS_PATH, "")), door="kernel").names)
 
 
 def waking_by(clients: Clients, queue_url: str) -> WakeLater:

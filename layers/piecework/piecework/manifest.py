@@ -15,15 +15,16 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from piecework.errors import SettingsError, Unprocessable
+from piecework.errors import SettingsError, TaskTypeUnknown, Unprocessable
 
 if TYPE_CHECKING:  # a function that only advertises never pays for these imports
     from piecework.executors import Executor
 
 PACKAGE: Final = "executors"
 FILE_NAME: Final = "manifest.json"
+Door = Literal["runtime", "worker", "kernel"]
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -34,6 +35,7 @@ class Entry(NamedTuple):
     module: str
     task_types: tuple[str, ...]
     profiles: tuple[str, ...]
+    needs_tools: bool = False
 
 
 class Manifest(NamedTuple):
@@ -58,7 +60,7 @@ def discover(extra_path: str = "") -> Manifest:
     for found in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{PACKAGE}.{found.name}")
     entries = (
-        Entry(made.name, made.function.__module__, made.task_types, tuple(made.profiles))
+        Entry(made.name, made.function.__module__, made.task_types, tuple(made.profiles), made.needs_tools)
         for made in registered().values()
         if made.function.__module__.startswith(f"{PACKAGE}.")
     )
@@ -79,7 +81,13 @@ def load(extra_path: str = "") -> Manifest:
         return discover(extra_path)
     data = json.loads(written.read_text("utf-8"))
     entries = (
-        Entry(entry["name"], entry["module"], tuple(entry["task_types"]), tuple(entry["profiles"]))
+        Entry(
+            entry["name"],
+            entry["module"],
+            tuple(entry["task_types"]),
+            tuple(entry["profiles"]),
+            entry.get("needs_tools", False),  # absent where older code wrote it
+        )
         for entry in data["executors"]
     )
     return Manifest(tuple(entries), data["policies"], data["event_hooks"])
@@ -92,55 +100,81 @@ def write(manifest: Manifest, out: Path) -> None:
     out.write_text(json.dumps(members, indent=1) + "\n", "utf-8")
 
 
-class Bundle:
-    """The registered executors with the one that serves everything nobody else claims."""
+def runs_at(door: Door, entry: Entry) -> bool:
+    """Whether a door can run an executor: tools exist at the kernel door alone."""
+    return door == "kernel" or not entry.needs_tools
 
-    def __init__(self, manifest: Manifest, default: str, strict_task_types: bool = False) -> None:
+
+class Bundle:
+    """What one door can run, and who serves what there: everything that a door lists or accepts is asked of this.
+
+    `default` is the executor that serves what nobody names, as the door's operator chose it; empty means nobody does.
+    """
+
+    def __init__(
+        self, manifest: Manifest, default: str = "", strict_task_types: bool = False, *, door: Door = "runtime"
+    ) -> None:
         self.manifest = manifest
+        self.door = door
         self.default = default
         self.strict_task_types = strict_task_types
-        if default not in self._by_name:
-            raise SettingsError(f"the default executor {default!r} is not registered")
+        if default and default not in self.names:
+            raise SettingsError(f"the default executor {default!r} is none that the {door} door can run")
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """The executors that this door can run, by name."""
+        return tuple(entry for entry in self.manifest.executors if runs_at(self.door, entry))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(entry.name for entry in self.entries)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Entry]:
-        return {entry.name: entry for entry in self.manifest.executors}
+        return {entry.name: entry for entry in self.entries}
+
+    @cached_property
+    def _default(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.name == self.default)
 
     @cached_property
     def _by_task_type(self) -> Mapping[str, Entry]:
         """The default executor keeps its own types; among the others the first by name serves a type."""
-        claims = [*reversed(self.manifest.executors), self._by_name[self.default]]
+        claims = [*reversed(self.entries), *self._default]
         return {task_type: entry for entry in claims for task_type in entry.task_types}
 
     @cached_property
     def task_types(self) -> tuple[str, ...]:
         """Every task type an executor names, the default executor's first."""
-        own = self._by_name[self.default].task_types
+        own = tuple(task_type for entry in self._default for task_type in entry.task_types)
         return own + tuple(sorted(set(self._by_task_type) - set(own)))
 
     @cached_property
     def profiles(self) -> tuple[str, ...]:
-        """Every profile an executor offers, the default executor's first."""
-        own = self._by_name[self.default].profiles
-        others = {profile for entry in self.manifest.executors for profile in entry.profiles}
+        """Every profile of an executor that a task can reach, the default executor's first."""
+        own = tuple(profile for entry in self._default for profile in entry.profiles)
+        reached = [*self._default, *self._by_task_type.values()]
+        others = {profile for entry in reached for profile in entry.profiles}
         return own + tuple(sorted(others - set(own)))
 
     def serving(self, task_type: str) -> Executor:
         """The executor that serves a task type, imported when first needed; unknown types go to the default.
 
         Raises:
-            Unprocessable: the type is unknown and the bundle is strict about types.
+            TaskTypeUnknown: nobody lists the type, and there is no default or the bundle is strict about types.
         """
         entry = self._by_task_type.get(task_type)
-        if entry is None and self.strict_task_types:
-            raise Unprocessable("task_type: not one of those in /capabilities")
-        return self.named((entry or self._by_name[self.default]).name)
+        if entry is None and (self.strict_task_types or not self.default):
+            raise TaskTypeUnknown("task_type: not one of those in /capabilities")
+        return self.named(entry.name if entry else self.default)
 
     def named(self, name: str) -> Executor:
         """The executor of that name.
 
         Raises:
-            Unprocessable: there is none.
+            Unprocessable: this door runs none.
         """
         entry = self._by_name.get(name)
         if entry is None:

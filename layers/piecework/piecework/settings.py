@@ -14,7 +14,7 @@ TRUE: Final = frozenset({"1", "true", "yes", "on"})
 class RuntimeSettings(NamedTuple):
     """The runtime door's settings; `template.yaml` sets each from a parameter."""
 
-    default_executor: str = "echo"
+    default_executor: str = ""  # nobody serves what names nobody
     executors_path: str = ""
     strict_task_types: bool = False
     provider_family: str = "piecework"
@@ -35,7 +35,7 @@ class RuntimeSettings(NamedTuple):
         """
         reader = Reader(env)
         settings = cls(
-            default_executor=reader.text("PIECEWORK_DEFAULT_EXECUTOR", "echo"),
+            default_executor=reader.text("PIECEWORK_DEFAULT_EXECUTOR", ""),
             executors_path=reader.text("PIECEWORK_EXECUTORS_PATH", ""),
             strict_task_types=reader.switch("PIECEWORK_STRICT_TASK_TYPES"),
             provider_family=reader.text("PIECEWORK_PROVIDER_FAMILY", "piecework"),

@@ -107,7 +107,7 @@ def execute_wiring() -> ExecuteWiring:
         pieces=pieces,
         steps=table,
         evidence=EvidenceBucket(lambda: clients.s3, bucket_name),
-        producer=f"{settings.provider_family}/{settings.model_id}",
+        producer=settings.provider_family,
         clock=now_in_ms,
         expires_at=lambda: now_in_ms() // 1000 + settings.result_ttl_seconds,
         log=telemetry,

@@ -15,7 +15,7 @@ from piecework.executors import Log
 from piecework.hire.charging import Charging, refund_rows
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.executions import LONGEST_LIFE_MS, Execution, Executions, Failure, Moved
-from piecework.hire.failures import Ended
+from piecework.hire.failures import Ended, ended_by_undeployed
 from piecework.hire.states import MAY_TIME_OUT, State
 from piecework.hire.terms import PaymentTerms
 from piecework.hire.work import Made, Work
@@ -132,6 +132,11 @@ class Attempts:
         if execution.is_leased(self.clock()):
             raise Moved
         return self._failed(execution, contract, Ended(LOST, is_final=False))
+
+    def undeployed(self, execution: Execution, contract: ContractRecord) -> Execution:
+        """The end of a task whose executor is gone, before anything more is charged."""
+        self.log.warning("executor_undeployed", contract_id=execution.contract_id, executor=execution.executor)
+        return self._failed(execution, contract, ended_by_undeployed())
 
     def time_out(self, execution: Execution, contract: ContractRecord) -> Execution:
         """The task's time is up: nothing is kept of the seeker's money, and whatever still comes is dropped."""

@@ -163,6 +163,7 @@ def metadata(execution: Execution, contract: ContractRecord) -> dict[str, Json]:
     limit = contract.max_latency_ms
     member: dict[str, Json] = {
         "execution_time_ms": max(0, execution.worked_ms),
+        "executor": execution.executor,
         "model_used": execution.model or execution.executor,
         "attempt": execution.attempt,
         "sla_met": limit is None or execution.worked_ms <= limit,

@@ -124,6 +124,8 @@ class Driving:
     def _work(
         self, execution: Execution, contract: ContractRecord, terms: PaymentTerms, until_ms: int
     ) -> Execution | None:
+        if self.attempts.work.named(execution.executor) is None:
+            return self.attempts.undeployed(execution, contract)
         if execution.settle_before and not execution.is_paid:
             waits = execution.settle_calls > 0 and execution.due_ms > self.clock()  # not sent; tried again when due
             return None if waits else self.charging.settle(execution, contract, terms)

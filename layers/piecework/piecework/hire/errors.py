@@ -85,7 +85,7 @@ class WorkerError(PieceworkError):
 
 
 class ContractInvalid(WorkerError):
-    """A contract is refused at registration; `rule` is the validation that failed, V1 to V14."""
+    """A contract is refused at registration; `rule` is the validation that failed, V1 to V15."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__("CONTRACT_INVALID", message, {"rule": rule})

@@ -86,6 +86,7 @@ class Execution:
     claim_status: ClaimStatus = "active"
     payment_status: PaymentStatus = "authorized"
     settle_before: bool = False
+    longest_ms: int = 0  # that its executor may take, as it was when the terms were made; 0 in older rows
     lease: str = ""
     lease_until_ms: int = 0
     due_ms: int = 0

@@ -57,6 +57,11 @@ def ended_by_bug() -> Ended:
     return Ended(Failure("INTERNAL_ERROR", TEXTS["INTERNAL_ERROR"]), is_final=False)
 
 
+def ended_by_undeployed() -> Ended:
+    """The end of a task whose executor is gone: nobody else works in its name."""
+    return Ended(Failure("EXECUTION_FAILED", UNDEPLOYED), is_final=True)
+
+
 def as_told(failure: Failure) -> Failure:
     """A stored failure as it is answered: older code stored what was wrong with an output."""
     fixed = failure.code == "OUTPUT_SCHEMA_INVALID"

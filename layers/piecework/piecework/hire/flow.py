@@ -149,6 +149,7 @@ class Hire:
         """Nothing is bound to this input yet: refuse it, ask for payment, or start."""
         if self.clock() >= contract.deadline_ms:
             raise WorkerError("CONTRACT_EXPIRED", "the contract's deadline has passed", contract_id=ask.contract_id)
+        self.views.executor_of(contract)  # refused before anybody pays
         check_input(contract, ask.body)
         if reply in (Reply.START, Reply.START_NEW_GENERATION):
             return self.starting.anew(ask, contract, before)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from piecework.hire.choosing import Offer
 from piecework.hire.contracts import ContractRecord, Contracts, WorkerIdentity, time_text, validate
 from piecework.hire.errors import ContractInvalid, WorkerError
 from piecework.hire.executions import Execution
@@ -27,6 +28,7 @@ class Registration:
 
     contracts: Contracts
     rules: WorkerIdentity
+    offer: Offer
     public_base_url: str
     clock: Callable[[], int]
     execution_of: Callable[[str], Execution | None]
@@ -42,6 +44,7 @@ class Registration:
         document, secret = _members(body)
         try:
             record = validate(document, secret, self.rules, self.clock())
+            self.offer.name_for(record.document)
             kept = self.contracts.put(record)
         except WorkerError as error:
             error.contract_id = _shown_id(document)

@@ -138,7 +138,7 @@ class Starting:
 
     def _new(self, ask: Ask, contract: ContractRecord, payment: Payment, before: Execution | None) -> Execution:
         """A record's beginning, or that of a new generation in place of `before`."""
-        now_ms, executor = self.clock(), self.views.executor_of(contract)
+        now_ms, executor = self.clock(), self.views.work.executor_of(contract)
         task_id = before.task_id if before else self.task_id()
         generation = before.generation + 1 if before else 1
         made = Execution(
@@ -157,6 +157,7 @@ class Starting:
                 f"work/{contract.contract_id}/{task_id}/g{generation}/{ask.digest}/input", ask.body
             ),
             settle_before=executor.settle == "before",
+            longest_ms=executor.max_duration_ms,
             has_webhook=contract.webhook_url is not None,
             **_bound(payment, contract),
         )
@@ -213,7 +214,7 @@ class Starting:
 
     def _is_short(self, ask: Ask, contract: ContractRecord, execution: Execution) -> bool:
         executor = self.views.executor_of(contract, execution)
-        if executor.long or execution.settle_before or executor.expected_ms > SHORT_MS:
+        if executor is None or executor.long or execution.settle_before or executor.expected_ms > SHORT_MS:
             return False
         return self.clock() + executor.expected_ms + SETTLE_ROOM_MS <= self._until_ms(ask, contract)
 

@@ -36,15 +36,20 @@ class Views:
     rules: Rules
     clock: Callable[[], int]
 
-    def executor_of(self, contract: ContractRecord, execution: Execution | None = None) -> Executor:
-        """Who serves a contract, or served it when it was claimed."""
+    def executor_of(self, contract: ContractRecord, execution: Execution | None = None) -> Executor | None:
+        """Who serves a contract, or served it when it was claimed; None where that one is not deployed any more.
+
+        Raises:
+            ContractInvalid: nothing is claimed, and nobody serves the contract.
+        """
         return self.work.named(execution.executor) if execution else self.work.executor_of(contract)
 
     def terms_of(self, contract: ContractRecord, execution: Execution | None = None) -> PaymentTerms:
         """What a contract costs; the same for every request of it."""
         executor = self.executor_of(contract, execution)
-        before = executor.settle == "before"
-        return PaymentTerms.of(contract, executor.max_duration_ms, self.rules.public_base_url, before)
+        before = execution.settle_before if execution else executor is not None and executor.settle == "before"
+        longest_ms = (execution.longest_ms if execution else 0) or (executor.max_duration_ms if executor else None)
+        return PaymentTerms.of(contract, longest_ms, self.rules.public_base_url, before)
 
     def shown(self, execution: Execution, contract: ContractRecord, *, is_fresh: bool = False) -> Answer:
         """How a record is answered."""
@@ -52,7 +57,8 @@ class Views:
             output = self.work.kept(execution.result)
             return self.bodies.finished(execution, contract, output, is_fresh=is_fresh)
         if execution.state in PENDING:
-            expected_ms = self.executor_of(contract, execution).expected_ms
+            executor = self.executor_of(contract, execution)
+            expected_ms = executor.expected_ms if executor else 0
             if not execution.items:
                 return self.bodies.pending(execution, expected_ms)
             items = [self.work.item(item) for item in execution.items]

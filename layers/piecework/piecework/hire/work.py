@@ -12,10 +12,11 @@ from typing import Any, Final
 from piecework.errors import PieceworkError
 from piecework.executors import Artifact, Executor, Log, Outcome, Run, Steps, Task
 from piecework.hire.chaining import ChainedSteps
+from piecework.hire.choosing import Offer
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.deliverables import Deliverables, store_files
 from piecework.hire.executions import Execution, Failure, Item, Kept
-from piecework.hire.failures import Ended, ended_by, ended_by_bug, ended_by_output
+from piecework.hire.failures import Ended, ended_by, ended_by_bug, ended_by_output, ended_by_undeployed
 from piecework.hire.outputs import INLINE_BYTES, Output, OutputRefused, output_of, problem_of
 from piecework.hire.telling import Telling, Told, Unheard
 from piecework.jsons import Json, canonical, loads
@@ -60,6 +61,7 @@ class Work:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._bundle = bundle
+        self._offer = Offer.of(bundle)
         self._files = files
         self._texts = texts
         self._steps = steps
@@ -71,15 +73,12 @@ class Work:
         self._pause = pause
 
     def executor_of(self, contract: ContractRecord) -> Executor:
-        """Who serves a contract: the first requirement that names an executor, else the bundle's default."""
-        known = {entry.name for entry in self._bundle.manifest.executors}
-        named = (name for name in contract.document["task"].get("requirements", ()) if name in known)
-        return self._bundle.named(next(named, self._bundle.default))
+        """Who serves a contract. Raises ContractInvalid: nobody does."""
+        return self._bundle.named(self._offer.name_for(contract.document))
 
-    def named(self, name: str) -> Executor:
-        """The executor of that name, or the default where it is not registered any more."""
-        known = {entry.name for entry in self._bundle.manifest.executors}
-        return self._bundle.named(name if name in known else self._bundle.default)
+    def named(self, name: str) -> Executor | None:
+        """The executor of that name, or None where it is not deployed any more."""
+        return self._bundle.named(name) if name in self._bundle.names else None
 
     def keep(self, pointer: str, value: Json) -> Kept:
         """Keep a JSON value: in the record while it is small, else in the bucket under `pointer`."""
@@ -109,6 +108,8 @@ class Work:
             PieceworkError: a store is out of reach; the attempt was interrupted, not ended.
         """
         executor = self.named(execution.executor)
+        if executor is None:
+            return ended_by_undeployed()
         began_ms = self._clock()
         ends_ms = min(until_ms, execution.ends_at_ms, began_ms + executor.max_duration_ms)
         inputs = self.kept(execution.input)

@@ -25,6 +25,7 @@ STATUS: Final[Mapping[str, int]] = {
     "too_large": 413,
     "unsupported_media_type": 415,
     "unprocessable": 422,
+    "task_type_unknown": 422,
     "upstream_failed": 502,
     "in_progress": 503,
     "lease_lost": 503,

@@ -25,6 +25,7 @@ from piecework.wattswarm.execute_messages import Contract, ExecuteRequest, read_
 OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
 FAILS_MINIMAL: Final = "the output fails the kernel's own check of type, required or properties"
 MIME_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+(?:; ?[a-z0-9-]+=[a-zA-Z0-9.+-]+)?")
+MAKER_CHARACTERS: Final = 200  # of an executor's and its model's name
 UNKNOWN_MIME: Final = "application/octet-stream"
 TOKEN_COUNTS: Final = {"InputTokens": "input_tokens", "OutputTokens": "output_tokens"}  # metrics from run.note
 STAGES: Final[Mapping[str, Stage]] = {
@@ -120,12 +121,13 @@ class Order:
 
 
 class Executed(NamedTuple):
-    """The answer, whether it is a permanent failure, and what the outcome line says."""
+    """The answer, whether it is a permanent failure, what the outcome line says, and who made it, unless it is old."""
 
     body: bytes
     ok: bool
     facts: Mapping[str, Any]
     counts: Mapping[str, int]
+    made_by: str = ""
 
 
 class StoredFailure(PieceworkError):
@@ -191,7 +193,8 @@ class Execute:
         if not answer.ok:
             failure = loads(answer.body)
             raise StoredFailure(failure["code"], failure["message"])
-        return Executed(answer.body, answer.ok, _facts(order, answer, runs), _counts(answer, runs))
+        made_by = name_of_maker(order, runs[-1]) if runs and not answer.replayed else ""
+        return Executed(answer.body, answer.ok, _facts(order, answer, runs), _counts(answer, runs), made_by)
 
     def _read(self, body: dict[str, Json], caller: str) -> Order:
         request = read_request(body)
@@ -219,7 +222,8 @@ class Execute:
 
     def _response(self, order: Order, run: Run, outcome: Outcome, output: Json, public_url: str) -> bytes:
         artifacts = [*run.collected_artifacts, *outcome.deliverables]
-        refs = [ref for artifact in artifacts if (ref := self._ref(artifact, public_url)) is not None]
+        made_by = f"{self._producer}/{name_of_maker(order, run)}"
+        refs = [ref for artifact in artifacts if (ref := self._ref(artifact, public_url, made_by)) is not None]
         refs = admit_refs(refs, order.contract.verify_cost_units)
         room = TOTAL_BYTES - len(canonical(refs))
         inline = admit([*run.collected_evidence, *outcome.evidence], order.contract.evidence_policy, room)
@@ -231,7 +235,7 @@ class Execute:
             }
         )
 
-    def _ref(self, artifact: Artifact, public_url: str) -> dict[str, Json] | None:
+    def _ref(self, artifact: Artifact, public_url: str, made_by: str) -> dict[str, Json] | None:
         if len(artifact.data) > ARTIFACT_LIMIT:
             self._log.warning("artifact_dropped", size_bytes=len(artifact.data), limit=ARTIFACT_LIMIT)
             return None
@@ -243,7 +247,7 @@ class Execute:
             "size_bytes": kept.size_bytes,
             "mime": mime,
             "created_at": self._clock(),
-            "producer": self._producer,
+            "producer": made_by,
         }
 
 
@@ -272,6 +276,12 @@ def _task(order: Order, deadline_ms: int) -> Task:
     )
 
 
+def name_of_maker(order: Order, run: Run) -> str:
+    """The executor that really ran, and behind a slash the model, where the executor notes one."""
+    model = run.facts.get("model", "")
+    return f"{order.executor.name}/{model}"[:MAKER_CHARACTERS] if model else order.executor.name
+
+
 def fingerprint_of(body: dict[str, Json]) -> Fingerprint:
     """The fingerprint of a request: whatever members nobody asked for, their order and their spacing (3.3)."""
     return fingerprint(_known(body, KNOWN))
@@ -297,7 +307,8 @@ def _facts(order: Order, answer: Answer, runs: list[Run]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for run in runs:
         facts |= run.facts  # first: an executor's notes never stand for what the door says itself
-    facts |= {"executor": order.executor.name, "caller": order.caller, "stage": order.request.stage[:32]}
+    facts |= {"executor": order.executor.name if runs else None}  # who answered before may be another one
+    facts |= {"caller": order.caller, "stage": order.request.stage[:32]}
     return facts | {"replayed": answer.replayed, "waited": answer.waited, "took_over": answer.took_over}
 
 
