@@ -8,11 +8,12 @@ skip, and every meaning an ambiguous anchor could have are edges too.
 import heapq
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote
 
-from piecework.errors import BadRequest
 from piecework.jsons import Json
 from piecework.patterns import pattern_positions
+from piecework.schema_references import LATEST_DRAFT, REFERENCES, References, SchemaRejected
+
+__all__ = ["Counts", "Node", "SchemaGraph", "SchemaRejected", "json_size", "spread"]
 
 MAX_SCHEMA_DEPTH: Final = 128  # nested containers; the native parser and the meta-schema check recurse over them
 MAX_SCHEMA_NODES: Final = 20_000  # JSON values in a schema; more than a 128 KiB contract sensibly holds
@@ -23,7 +24,6 @@ MAX_PATTERN_POSITIONS: Final = 20_000  # of all patterns together; 7 µs each to
 
 _IN_PLACE_ONE: Final = frozenset({"not", "if", "then", "else"})
 _IN_PLACE_MANY: Final = frozenset({"allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"})
-_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _EVERY_ITEM: Final = ("contains", "unevaluatedItems")
 _OTHER_ITEMS: Final = ("prefixItems", "items", "additionalItems")
 _OTHER_MEMBERS: Final = ("additionalProperties", "unevaluatedProperties")
@@ -31,12 +31,6 @@ _CHILDREN: Final = frozenset(
     {"properties", "patternProperties", "propertyNames", *_OTHER_MEMBERS, *_EVERY_ITEM, *_OTHER_ITEMS}
 )
 _OWN_VALUES: Final = ("enum", "const", "required")
-_ANCHORS: Final = ("$anchor", "$dynamicAnchor")
-_OWN_META_SCHEMAS: Final = ("http://json-schema.org/", "https://json-schema.org/")
-
-
-class SchemaRejected(BadRequest):
-    """The schema is not one we validate with: not valid, not local, or too costly. The text says which."""
 
 
 @dataclass(slots=True)
@@ -65,62 +59,29 @@ Counts = dict[int, int]  # node rank -> how often it is evaluated against one va
 class SchemaGraph:
     """The subschemas of one document, in an order in which in-place edges lead only forwards.
 
+    References are written anew in the document, in the one spelling that the validator surely reads.
+
     Raises:
         SchemaRejected: too large or deep, a reference that leaves the document, an endless or explosive one.
     """
 
-    def __init__(self, document: Json) -> None:
+    def __init__(self, document: Json, draft: int = LATEST_DRAFT) -> None:
         self._document = document
         self._nodes: dict[int, Node] = {}
         self._waiting: list[tuple[dict[str, Json], Node]] = []
-        self._anchors: dict[str, list[dict[str, Json]]] = {}
         self.has_alternatives = False
         self.pattern_count = 0
         self.pattern_positions = 0
-        self.has_references, has_nested_ids = self._survey()
-        if self.has_references and has_nested_ids:
-            raise SchemaRejected("the schema mixes references with an identifier below its root; use $defs instead")
+        _check_size(document)
+        self._references = References(document, draft)
         self.root = self._node(document)
         while self._waiting:
             self._link(*self._waiting.pop())
+        self.has_references = self._references.found
         self.order = _in_place_order(list(self._nodes.values()))
         self.chain = max((node.chain for node in self.order), default=1)
         self.unevaluated = any(node.unevaluated for node in self.order)
         self._check_static()
-
-    def _survey(self) -> tuple[bool, bool]:
-        """Look at every JSON value of the document: bounds, anchors, references, identifiers."""
-        stack: list[tuple[Json, int]] = [(self._document, 1)]
-        seen, has_references, has_nested_ids = 0, False, False
-        while stack:
-            value, depth = stack.pop()
-            children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-            seen += 1 + len(children)
-            if (depth > MAX_SCHEMA_DEPTH and children) or seen > MAX_SCHEMA_NODES:
-                raise SchemaRejected(f"the schema is nested over {MAX_SCHEMA_DEPTH} deep or has too many parts")
-            stack.extend((child, depth + 1) for child in children if isinstance(child, dict | list))
-            if isinstance(value, dict):
-                has_references |= any(isinstance(value.get(key), str) for key in _REFERENCES)
-                has_nested_ids |= self._note_names(value)
-        return has_references, has_nested_ids
-
-    def _note_names(self, value: dict[str, Json]) -> bool:
-        """Remember the anchors of a possible subschema; tells whether it starts a resource of its own."""
-        for key in _ANCHORS:
-            if isinstance(name := value.get(key), str):
-                self._anchors.setdefault(name, []).append(value)
-        starts = False
-        for key in ("$id", "id"):
-            identifier = value.get(key)
-            if not isinstance(identifier, str):
-                continue
-            if identifier.startswith("#"):
-                self._anchors.setdefault(identifier[1:], []).append(value)
-            elif value is not self._document:
-                starts = True
-            elif identifier.startswith(_OWN_META_SCHEMAS):
-                raise SchemaRejected("the schema takes the identifier of a JSON Schema meta-schema")
-        return starts
 
     def _node(self, schema: Json) -> Node | None:
         if not isinstance(schema, dict):
@@ -140,13 +101,14 @@ class SchemaGraph:
         node.unique = schema.get("uniqueItems") is True
         node.unevaluated = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
         self.has_alternatives |= "anyOf" in schema or "oneOf" in schema
-        for key, value in schema.items():
+        for key, value in list(schema.items()):
             if key in _IN_PLACE_ONE:
                 node.in_place += self._many([value])
             elif key in _IN_PLACE_MANY:
                 node.in_place += self._many(value)
-            elif key in _REFERENCES:
-                node.in_place += self._many(self._referred(value))
+            elif key in REFERENCES and isinstance(value, str):
+                node.in_place += self._many(self._references.targets(value))
+                schema[key] = self._references.spelling(value)
             elif key in _CHILDREN:
                 self._link_children(key, value, node)
         if "pattern" in schema or "patternProperties" in schema:
@@ -185,35 +147,6 @@ class SchemaGraph:
         self.pattern_positions += node.positions
         if self.pattern_count > MAX_PATTERNS or self.pattern_positions > MAX_PATTERN_POSITIONS:
             raise SchemaRejected("the schema holds too many or too large regular expressions")
-
-    def _referred(self, reference: Json) -> list[Json]:
-        """Everything in this document a reference may mean."""
-        if not isinstance(reference, str):
-            return []
-        uri, _, fragment = reference.partition("#")
-        own = self._document.get("$id", self._document.get("id")) if isinstance(self._document, dict) else None
-        if uri and not (isinstance(own, str) and uri == own.partition("#")[0]):
-            raise SchemaRejected("the schema refers to another document; only references inside it are followed")
-        if fragment and not fragment.startswith("/"):
-            if unquote(fragment) not in self._anchors:
-                raise SchemaRejected("the schema refers to a name it does not define")
-            return list(self._anchors[unquote(fragment)])
-        return [self._at(fragment)]
-
-    def _at(self, pointer: str) -> Json:
-        decoded = unquote(pointer)
-        if decoded != pointer and ("~" in decoded or "%" in decoded):
-            raise SchemaRejected("the schema refers to a member by an ambiguous encoding")
-        value = self._document
-        for part in decoded.split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(value, dict) and key in value:
-                value = value[key]
-            elif isinstance(value, list) and _is_index(key) and int(key) < len(value):
-                value = value[int(key)]
-            else:
-                raise SchemaRejected("the schema refers to a part it does not have")
-        return value
 
     def _check_static(self) -> None:
         if self.chain > MAX_IN_PLACE_CHAIN:
@@ -269,8 +202,17 @@ def _in_place_order(nodes: list[Node]) -> list[Node]:
     return order
 
 
-def _is_index(key: str) -> bool:
-    return key.isascii() and key.isdigit() and len(key) < 9 and key == str(int(key))
+def _check_size(document: Json) -> None:
+    """Bound every JSON value of the document, data included: whoever reads it recurses over all of it."""
+    stack: list[tuple[Json, int]] = [(document, 1)]
+    seen = 0
+    while stack:
+        value, depth = stack.pop()
+        children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        seen += 1 + len(children)
+        if (depth > MAX_SCHEMA_DEPTH and children) or seen > MAX_SCHEMA_NODES:
+            raise SchemaRejected(f"the schema is nested over {MAX_SCHEMA_DEPTH} deep or has too many parts")
+        stack.extend((child, depth + 1) for child in children if isinstance(child, dict | list))
 
 
 def json_size(value: Json) -> int:

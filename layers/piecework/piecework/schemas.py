@@ -17,6 +17,7 @@ import jsonschema_rs
 from piecework.jsons import I64_MIN, U64_MAX, Json, canonical
 from piecework.numerals import PYTHON_DIGITS, WrittenFloat, exact, holds_written, read_double, with_numbers
 from piecework.schema_cost import CostBound
+from piecework.schema_dialects import dialect_of
 from piecework.schema_graph import SchemaGraph, SchemaRejected
 
 __all__ = ["Checker", "Problem", "SchemaRejected", "compile_schema", "minimal_ok"]
@@ -29,14 +30,6 @@ EXPLAINED_STEPS: Final = 20_000  # explaining gathers every failed alternative, 
 MAX_TEXT: Final = 300  # characters of a message
 MAX_PATH: Final = 200
 MAX_NAME: Final = 60  # characters shown of one member's name
-
-_DIALECTS: Final = {
-    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
-    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
-    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
-    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
-    "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
-}
 _TYPE_NAMES: Final = {dict: "object", list: "array", str: "string", type(None): "null"}
 
 
@@ -167,11 +160,13 @@ def _is_of(named: str, value: Json) -> bool:
 
 def _compile(key: bytes) -> Checker:
     document = _copy(key)
-    dialect = _dialect(document)
-    bound = CostBound(SchemaGraph(document))
+    dialect = dialect_of(document)
+    bound = CostBound(SchemaGraph(document, dialect.draft))
     options = jsonschema_rs.RegexOptions(size_limit=REGEX_BYTES, dfa_size_limit=4 * REGEX_BYTES)
     try:
-        validator = dialect(document, validate_formats=False, offline=True, mask="the value", pattern_options=options)
+        validator = dialect.validator(
+            document, validate_formats=False, offline=True, mask="the value", pattern_options=options
+        )
     except jsonschema_rs.ValidationError as error:
         raise SchemaRejected(_refusal(error)) from None
     except ValueError:
@@ -197,16 +192,6 @@ def _number(text: str) -> float | Decimal:
 def _whole(value: Json) -> Json:
     """The value with each number in a plain type that holds all of it, as the validator reads numbers."""
     return with_numbers(value, exact) if holds_written(value) else value
-
-
-def _dialect(document: Json) -> type[jsonschema_rs.Validator]:
-    if not isinstance(document, dict) or "$schema" not in document:
-        return jsonschema_rs.Draft202012Validator
-    named = document["$schema"]
-    dialect = _DIALECTS.get(named.removesuffix("#")) if isinstance(named, str) else None
-    if dialect is None:
-        raise SchemaRejected("the schema names an unknown $schema; use JSON Schema draft 4, 6, 7, 2019-09 or 2020-12")
-    return dialect
 
 
 def _refusal(error: jsonschema_rs.ValidationError) -> str:

@@ -12,7 +12,6 @@ from piecework.schemas import Checker, compile_schema
 
 SCHEMA_BYTES: Final = 32_768  # of each schema inside a contract, canonical
 SCHEMA_DEPTH: Final = 20  # nested containers
-REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _TEXT: Final[Json] = {"type": "string"}
 _TIME: Final[Json] = {
@@ -92,13 +91,6 @@ def _check_bounds(schema: Json) -> None:
         children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         if depth > SCHEMA_DEPTH and isinstance(value, dict | list):
             raise SchemaRejected(f"the schema is nested over {SCHEMA_DEPTH} deep")
-        if isinstance(value, dict) and not all(map(_is_local, map(value.get, REFERENCES))):
-            raise SchemaRejected("the schema refers to another document; only references inside it are followed")
         stack.extend((child, depth + 1) for child in children)
     if len(canonical(schema)) > SCHEMA_BYTES:
         raise SchemaRejected(f"the schema is larger than {SCHEMA_BYTES} bytes")
-
-
-def _is_local(reference: Json) -> bool:
-    """Whether a reference stays inside: checked even where nothing would ever follow it."""
-    return not isinstance(reference, str) or reference.startswith("#")
