@@ -7,6 +7,8 @@ SHELL := bash
 PYTHON ?= python3
 URL ?= http://127.0.0.1:8787
 TOKEN ?=
+STACK ?= piecework
+PARAMETERS ?=
 DEPLOY_ARGS ?=
 PYTEST_ARGS ?=
 WORKERS ?= 3
@@ -84,8 +86,8 @@ build: .venv/$(STAMP) .venv-sam/$(STAMP) ## Build what is deployed into .aws-sam
 	$(SAM) build
 
 .PHONY: deploy
-deploy: build ## Build and deploy (DEPLOY_ARGS="--guided" the first time)
-	$(SAM) deploy $(DEPLOY_ARGS)
+deploy: build ## Build and deploy: STACK=… PARAMETERS="Name=Value …" (DEPLOY_ARGS go to sam)
+	$(PY) -m local.deploy --stack "$(STACK)" --sam=" $(DEPLOY_ARGS)" $(PARAMETERS)
 
 .PHONY: lock
 lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes

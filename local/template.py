@@ -60,6 +60,16 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
+def read(path: Path) -> Mapping[str, Any]:
+    """A template file as it is written, with long forms of its intrinsic functions."""
+    loader = _Loader(path.read_text(encoding="utf-8"))
+    try:
+        raw: Mapping[str, Any] = loader.get_single_data()
+        return raw
+    finally:
+        loader.dispose()
+
+
 class Template:
     """A template with its parameters and conditions decided; properties are resolved when they are asked for."""
 
@@ -75,11 +85,7 @@ class Template:
     @classmethod
     def load(cls, path: Path, overrides: Mapping[str, str] | None = None) -> "Template":
         """Read a template file; `overrides` replace parameter defaults."""
-        loader = _Loader(path.read_text(encoding="utf-8"))
-        try:
-            return cls(loader.get_single_data(), path.parent, overrides)
-        finally:
-            loader.dispose()
+        return cls(read(path), path.parent, overrides)
 
     def of_type(self, kind: str) -> dict[str, Mapping[str, Any]]:
         """Resolved properties of every deployed resource of one type, by logical name."""

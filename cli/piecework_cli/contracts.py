@@ -93,7 +93,7 @@ def import_file(options: argparse.Namespace) -> None:
 
     target, body = Target.of(options), read_body(options.file)
     settings = target.settings
-    check = _signature_check(settings.base_rpc_url)
+    check = _signature_check(target.node_url)
     record = validate(
         body["contract"],
         body.get("webhook_secret"),

@@ -67,6 +67,18 @@ def variables_of(stack: str, function: str) -> dict[str, str]:
     return dict(found["Environment"]["Variables"])
 
 
+def secret_of(arn: str) -> str:
+    """A secret's string.
+
+    Raises:
+        CommandError: it cannot be read.
+    """
+    try:
+        return str(_client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]).strip()
+    except (ClientError, BotoCoreError) as error:
+        raise CommandError(f"the secret {arn} cannot be read; it needs secretsmanager:GetSecretValue") from error
+
+
 def _client(service: str) -> Any:
     import boto3
 

@@ -16,7 +16,7 @@ from piecework.hire.exchange import Answer, Endpoint
 from piecework.hire.settings import WorkerSettings
 from piecework.jsons import Json
 from piecework_cli.output import CommandError
-from piecework_cli.stacks import variables_of
+from piecework_cli.stacks import output_of, secret_of, variables_of
 
 RUNTIME_PORT: Final = 8787
 WORKER_DISTANCE: Final = 1  # from the base port, as `make run` sets them
@@ -25,6 +25,7 @@ AWS_DISTANCE: Final = 5
 LAST_PORT_BASE: Final = 65_535 - AWS_DISTANCE  # every port above the base must exist
 FIRST_REFUSAL: Final = 300
 REQUEST_SECONDS: Final = 40.0  # more than the edge's 29
+URL_OUTPUT: Final = "WorkerUrl"  # of a stack whose door has no domain of its own
 SETTINGS_OF: Final = "HireFunction"  # the function that has every setting of the door
 LOCAL: Final[Mapping[str, str]] = {  # what `make run` sets unless its environment says else
     "PIECEWORK_CONTRACTS_TABLE": "piecework-contracts",
@@ -70,14 +71,26 @@ class Target:
     @property
     def url(self) -> str:
         """The worker's base URL."""
-        return (
-            self.given_url or (self.variables["PUBLIC_BASE_URL"] if self.stack else local_url(WORKER_DISTANCE))
-        ).rstrip("/")
+        return (self.given_url or (self._stack_url(self.stack) if self.stack else local_url(WORKER_DISTANCE))).rstrip(
+            "/"
+        )
+
+    def _stack_url(self, stack: str) -> str:
+        return self.variables.get("PUBLIC_BASE_URL") or output_of(stack, URL_OUTPUT)
 
     @property
     def settings(self) -> WorkerSettings:
         """The worker's settings. Raises SettingsError."""
-        return WorkerSettings.from_env({"PUBLIC_BASE_URL": self.url, **self.variables})
+        base = self.variables.get("PUBLIC_BASE_URL") or self.url
+        return WorkerSettings.from_env({**self.variables, "PUBLIC_BASE_URL": base})
+
+    @property
+    def node_url(self) -> str:
+        """The URL of the node that reads the chain, from its secret where it is one; empty without a node."""
+        settings = self.settings
+        if settings.base_rpc_url or not settings.base_rpc_url_secret_arn:
+            return settings.base_rpc_url
+        return secret_of(settings.base_rpc_url_secret_arn)
 
     @cached_property
     def clients(self) -> Clients:

@@ -11,6 +11,8 @@ from piecework.http import Request, Response
 wiring = contracts_wiring()
 manifest = manifest_body()
 
+ENDPOINT = {"protocol": "https"}
+
 STATUS = {"new": 201, "same": 200}
 
 
@@ -28,7 +30,7 @@ def show(request: Request) -> Response:
 
 def describe(request: Request) -> Response:
     """What this worker can be hired for."""
-    return json_response(200, manifest)
+    return json_response(200, {**manifest, "endpoint": {**ENDPOINT, "url": str(wiring.public_url)}})
 
 
 def alive(request: Request) -> Response:
@@ -46,4 +48,5 @@ def respond(request: Request) -> Response:
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point."""
+    wiring.public_url.learn(event.get("requestContext") or {})
     return serve("contracts", respond, event, context, wiring.telemetry, wiring.rates.check)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
@@ -96,7 +97,9 @@ async def _open(reading: Reading, batch: Batch) -> AsyncIterator[bytes]:
 
 def _asked(request: Request, task: str) -> tuple[str, str, str]:
     """Contract, task and last event that a request names; checked and counted before anything is looked up."""
-    wiring.rates.count(_source(request), "")
+    context = _context(request)
+    wiring.public_url.learn(context)
+    wiring.rates.count(source_of(context), "")
     named = task_id(task)
     contract_ids = request.headers.getlist("x-contract-id")
     token = request.query_params.get("st", "")
@@ -106,7 +109,7 @@ def _asked(request: Request, task: str) -> tuple[str, str, str]:
     return contract, named, last_id
 
 
-def _source(request: Request) -> str:
-    """The address that asks, as the edge tells the adapter; empty without an edge."""
+def _context(request: Request) -> dict[str, Any]:
+    """What the edge says about a request, as it tells the adapter; empty without an edge."""
     context = loads(request.headers.get("x-amzn-request-context", "{}"))
-    return source_of(context) if isinstance(context, dict) else ""
+    return context if isinstance(context, dict) else {}

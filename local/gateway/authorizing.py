@@ -1,9 +1,13 @@
-"""Asking a REQUEST authorizer, and reading the policy it answers with."""
+"""Asking a REQUEST authorizer, and reading the policy it answers with.
+
+An authorizer that raises `Unauthorized` gives the caller a 401, as on AWS. Lambda counts it among the function's errors
+all the same, so it is written down here as one.
+"""
 
 import fnmatch
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from local.gateway import edge
 from local.gateway.environments import FunctionFailed
@@ -11,6 +15,10 @@ from local.gateway.events import Call, authorizer_event, method_arn
 from local.gateway.pool import Pool, Throttled
 from local.gateway.routes import Api, Route
 from local.gateway.runtime_api import Invocation
+
+INVOKE: Final = "execute-api:Invoke"
+VERSIONS: Final = ("2008-10-17", "2012-10-17")
+ERROR: Final = "{name} ended in an error, which Lambda counts: {message}"
 
 
 async def authorize(api: Api, route: Route, call: Call, parameters: Mapping[str, str], pool: Pool) -> dict[str, Any]:
@@ -23,13 +31,14 @@ async def authorize(api: Api, route: Route, call: Call, parameters: Mapping[str,
     try:
         raw = await pool.invoke(Invocation(call.request_id, call.trace_id, json.dumps(event).encode()))
     except FunctionFailed as error:
+        print(ERROR.format(name=pool.function.name, message=error.message), flush=True)
         denied = error.message == "Unauthorized"
         raise edge.Stopped(edge.UNAUTHORIZED if denied else edge.AUTHORIZER_FAILURE) from error
     except Throttled as error:
         raise edge.Stopped(edge.AUTHORIZER_FAILURE) from error
     try:
         answer = json.loads(raw)
-        allowed = _allows(answer["policyDocument"]["Statement"], method_arn(api, call))
+        allowed = _allows(answer["policyDocument"], method_arn(api, call))
         context = {name: _plain(value) for name, value in (answer.get("context") or {}).items()}
         principal = str(answer["principalId"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -39,14 +48,17 @@ async def authorize(api: Api, route: Route, call: Call, parameters: Mapping[str,
     return {"principalId": principal, "integrationLatency": 0, **context}
 
 
-def _allows(statements: list[Mapping[str, Any]], arn: str) -> bool:
-    effects = {str(statement["Effect"]) for statement in statements if _covers(statement["Resource"], arn)}
+def _allows(document: Mapping[str, Any], arn: str) -> bool:
+    if document["Version"] not in VERSIONS:
+        raise ValueError("a policy document has a version")
+    about = [statement for statement in document["Statement"] if _covers(statement["Action"], INVOKE)]
+    effects = {str(statement["Effect"]) for statement in about if _covers(statement["Resource"], arn)}
     return "Allow" in effects and "Deny" not in effects
 
 
-def _covers(resource: str | list[str], arn: str) -> bool:
-    patterns = [resource] if isinstance(resource, str) else resource
-    return any(fnmatch.fnmatchcase(arn, pattern.replace("[", "[[]")) for pattern in patterns)
+def _covers(patterns: str | list[str], name: str) -> bool:
+    listed = [patterns] if isinstance(patterns, str) else patterns
+    return any(fnmatch.fnmatchcase(name, pattern.replace("[", "[[]")) for pattern in listed)
 
 
 def _plain(value: object) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from local.gateway.routes import Function
-from local.template import REGION
+from local.template import ACCOUNT, REGION
 
 ROOT: Final[Path] = Path(__file__).resolve().parents[2]
 PACKAGE: Final = ROOT / "layers" / "piecework"
@@ -18,12 +18,15 @@ KERNEL_TOKENS_SECRET: Final = f"{KERNEL_TOKENS}_SECRET_ARN"
 SWEEP_SECONDS: Final = "PIECEWORK_SWEEP_SECONDS"
 PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
 PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
+FILES_KEY: Final = "PIECEWORK_DELIVERABLES_KEY_ARN"
+EMULATED_KEY: Final = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/local"  # the emulator asks for a key's name
 RUNS_EXECUTORS: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # whoever has it runs what the user wrote
 # What only exists here, and what a function must have from the template to see it: most stand for a secret or a file.
 LOCAL: Final[Mapping[str, str]] = {
     TOKENS: f"{TOKENS}_SECRET_ARN",
     KERNEL_TOKENS: KERNEL_TOKENS_SECRET,
     "PIECEWORK_STREAM_KEY": "PIECEWORK_STREAM_KEY_ARN",
+    "BASE_RPC_URL": "BASE_RPC_URL_SECRET_ARN",
     "PIECEWORK_POLICY": "PIECEWORK_POLICY_S3",
     "PIECEWORK_POLICY_DEFAULT": "PIECEWORK_POLICY_S3",
     **dict.fromkeys(  # clocks that nobody sets on AWS, so that tests need not wait
@@ -63,8 +66,13 @@ def of_function(function: Function, caller: Mapping[str, str], *, public_url: st
     passed = {name: value for name, value in caller.items() if _reaches(name, function)}
     urls = {name: public_url for name in (PUBLIC_URL, PUBLIC_BASE_URL) if name in given}
     region = {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} if "AWS_ENDPOINT_URL" in caller else {}
-    return {**keys, **given, **urls, **region, **passed, **_lambda(function)}
+    emulated = _emulated(given) if "AWS_ENDPOINT_URL" in caller else {}
+    return {**given, **emulated, **urls, **region, **passed, **_lambda(function)}
+
+
+def _emulated(given: Mapping[str, str]) -> dict[str, str]:
+    key = {FILES_KEY: EMULATED_KEY} if FILES_KEY in given and not given[FILES_KEY] else {}
+    return {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **key}
 
 
 def _reaches(name: str, function: Function) -> bool:

@@ -13,7 +13,9 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from botocore.awsrequest import AWSResponse
 
+from local.gateway.variables import EMULATED_KEY
 from piecework.aws.contracts_table import ContractsTable
 from piecework.aws.deliverables_bucket import DeliverablesBucket
 from piecework.hire.contracts import ContractRecord, validate
@@ -102,6 +104,7 @@ def door(embedded_aws):
             "FACILITATOR_URL": stub.url,
             "BASE_RPC_URL": stub.rpc_url,
             "PIECEWORK_EXECUTORS_PATH": str(EXECUTORS),
+            "PIECEWORK_DELIVERABLES_KEY_ARN": EMULATED_KEY,
         }
         for name in ("TASK", "DUE", "WEBHOOK"):
             made = sqs.create_queue(QueueName=f"{name.lower()}-{uuid4().hex}")
@@ -190,8 +193,25 @@ def test_a_deliverable_lies_under_a_kms_key_and_its_link_opens_it(door):
     heads = [s3.head_object(Bucket=bucket, Key=item["Key"]) for item in listed]
 
     assert [head["ServerSideEncryption"] for head in heads] == ["aws:kms"]
-    assert [head["SSEKMSKeyId"] for head in heads] == ["alias/aws/s3"]
+    assert [head["SSEKMSKeyId"] for head in heads] == [EMULATED_KEY]
     assert fetch(body["deliverables"][0]["url"]).content == b"the plan"
+
+
+def test_without_an_own_key_s3_is_left_to_choose_the_accounts(door):
+    """A fresh account has no `alias/aws/s3` until S3 makes it, which it does for a write that names no key."""
+    s3, sent = door.aws.client("s3"), []
+
+    def answered(params, **_):
+        sent.append(params["headers"])
+        return AWSResponse(params["url"], 200, {}, None), {}
+
+    s3.meta.events.register("before-call.s3.PutObject", answered)
+
+    DeliverablesBucket(lambda: s3, "any").put("deliverables/x", b"x", hashlib.sha256(b"x").digest(), "text/plain", "a")
+
+    [headers] = sent
+    assert headers["x-amz-server-side-encryption"] == "aws:kms"
+    assert not [name for name in headers if "kms-key-id" in name.lower()]
 
 
 def test_a_deliverable_lies_under_the_operators_key_where_there_is_one(door):

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import pytest
 
+from local.gateway.variables import EMULATED_KEY
 from piecework.aws.bucket import OverflowBucket
 from piecework.aws.contracts_table import ContractsTable
 from piecework.aws.deliverables_bucket import DeliverablesBucket
@@ -92,7 +93,7 @@ class TappedStage(Stage):
                 "contracts": ContractsTable(dynamodb, place.contracts),
                 "executions": ExecutionsTable(dynamodb, place.work, place.due),
                 "due_times": DueTable(dynamodb, place.due),
-                "files": DeliverablesBucket(lambda: s3, place.bucket),
+                "files": DeliverablesBucket(lambda: s3, place.bucket, key=EMULATED_KEY),
                 "texts": OverflowBucket(lambda: s3, place.bucket),
                 "steps": WorkSteps(dynamodb, place.work),
                 "facilitator": Tapped(HttpFacilitator(stub.url), self.tap),

@@ -174,7 +174,17 @@ def test_a_path_or_method_without_a_route_is_the_edges_own_answer(edge, method, 
 
 
 @pytest.mark.parametrize(
-    ("credential", "status"), [("", 401), ("wrong", 401), ("denied", 403), ("bug", 500), ("odd", 500), ("alice", 200)]
+    ("credential", "status"),
+    [
+        ("", 401),
+        ("wrong", 401),
+        ("denied", 403),
+        ("elsewhere", 403),
+        ("bug", 500),
+        ("odd", 500),
+        ("undated", 500),
+        ("alice", 200),
+    ],
 )
 def test_the_authorizer_decides(edge, credential, status):
     answer = edge.http.post("/probe", headers={"authorization": credential})
@@ -184,6 +194,14 @@ def test_the_authorizer_decides(edge, credential, status):
         assert answer.headers["www-authenticate"] == 'Basic realm="probe"'
     if status == 403:
         assert answer.json() == {"message": "User is not authorized to access this resource"}
+
+
+def test_an_authorizer_that_raises_has_failed_whatever_the_caller_gets(fresh_edge):
+    assert fresh_edge.http.post("/probe", headers={"authorization": "denied"}).status_code == 403
+    assert "GuardFunction ended in an error" not in fresh_edge.logged()
+
+    assert fresh_edge.http.post("/probe", headers={"authorization": "wrong"}).status_code == 401
+    assert "GuardFunction ended in an error, which Lambda counts: Unauthorized" in fresh_edge.logged()
 
 
 def test_the_edge_gives_up_before_the_work_does(edge, tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from local.aws import stop
 from local.conformance.target import a_task
 from local.gateway.variables import ROOT
 from local.matching import differences
@@ -67,6 +68,19 @@ def test_credentials_reach_the_authorizer_alone(gateway):
     for handler, seen in ((EXECUTE, False), ("authorizer.app.handler", True)):
         for pid in runtime.pids(handler):
             assert (b"s3cret" in Path(f"/proc/{pid}/environ").read_bytes()) is seen
+
+
+def test_a_hundred_wrong_passwords_are_refused_and_no_error_of_the_authorizer(gateway):
+    runtime = gateway(PIECEWORK_RUNTIME_TOKENS="kernel=s3cret/+", fresh=True)
+
+    refused = [runtime.http.get("/health", auth=("kernel", f"wrong-{number}")) for number in range(100)]
+
+    assert {answer.status_code for answer in refused} == {401}
+    assert {answer.json()["code"] for answer in refused} == {"unauthorized"}
+    assert all(answer.headers["www-authenticate"].startswith("Basic realm=") for answer in refused)
+    assert all(answer.headers["access-control-allow-origin"] == "*" for answer in refused)
+    assert "Unauthorized" not in runtime.logged()  # what an exception that Lambda counts would leave
+    runtime.close()
 
 
 def test_an_open_door_is_announced(gateway):
@@ -161,8 +175,12 @@ def started(tmp_path: Path, **variables: str) -> tuple[subprocess.Popen[bytes], 
             stdout=out,
             stderr=out,
         )
-    wait_until(lambda: process.poll() is not None or "Try next" in log.read_text())
-    assert process.poll() is None, log.read_text()
+    try:
+        wait_until(lambda: process.poll() is not None or "Try next" in log.read_text())
+        assert process.poll() is None, log.read_text()
+    except AssertionError:
+        stop(process)
+        raise
     return process, f"http://127.0.0.1:{base}", log
 
 

@@ -57,6 +57,7 @@ class Handler:
         params: dict[str, str] | None = None,
         headers: dict[str, list[str]] | None = None,
         source: str = "127.0.0.1",
+        context: dict[str, Any] | None = None,
     ) -> Answer:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         event = {
@@ -65,7 +66,7 @@ class Handler:
             "path": path,
             "pathParameters": params,
             "multiValueHeaders": {"Content-Type": ["application/json"], **(headers or {})},
-            "requestContext": {"identity": {"sourceIp": source}},
+            "requestContext": {"identity": {"sourceIp": source}, **(context or {})},
             "body": base64.b64encode(raw).decode(),
             "isBase64Encoded": True,
         }

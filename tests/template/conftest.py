@@ -1,5 +1,8 @@
 """The deployed template, as written and resolved with given parameters."""
 
+import json
+import os
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -20,6 +23,42 @@ def _raw() -> dict[str, Any]:
         return loader.get_single_data()
     finally:
         loader.dispose()
+
+
+EVERY_DOOR = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
+SAM = ROOT / ".venv-sam" / "bin" / "python"
+
+
+def sam_transform(*parameter_sets: dict[str, str]) -> list[dict[str, Any]]:
+    """What CloudFormation makes of the template with each of these sets of parameters; no network is used."""
+    script = ROOT / "tests" / "support" / "sam_transform.py"
+    done = subprocess.run(
+        [SAM, script, ROOT / "template.yaml"],
+        input=json.dumps(parameter_sets),
+        env={"PATH": os.environ["PATH"], "SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": "us-east-1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    made: list[dict[str, Any]] = json.loads(done.stdout)
+    return made
+
+
+@pytest.fixture(scope="session")
+def transformed() -> dict[str, Any]:
+    """The template with every door, after the SAM transform; made once."""
+    [made] = sam_transform(EVERY_DOOR)
+    return made
+
+
+@pytest.fixture
+def deployed(transformed: dict[str, Any]) -> Callable[..., Template]:
+    """The transformed template with parameters filled in: what a deployment makes."""
+
+    def load(**parameters: str) -> Template:
+        return Template(transformed, ROOT, EVERY_DOOR | parameters)
+
+    return load
 
 
 @pytest.fixture

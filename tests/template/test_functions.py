@@ -111,6 +111,7 @@ def test_no_parameter_holds_a_secret(raw_template):
         "RuntimeTokensSecretArn",
         "ExecutorSecretArn",
         "FacilitatorAuthSecretArn",
+        "BaseRpcUrlSecretArn",
         "DeliverablesKmsKeyArn",
         "KernelTokensSecretArn",
     }

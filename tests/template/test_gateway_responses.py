@@ -10,7 +10,7 @@ KERNEL_KEEPS = 512  # characters of an error body that the kernel stores
 FINAL_FOR_THE_KERNEL = "forced offline by policy"
 ONLY_AT_THE_EDGE = {"forbidden": 403, "internal": 500}
 EXPECTED = {
-    "ACCESS_DENIED": 403,
+    "ACCESS_DENIED": 401,
     "AUTHORIZER_CONFIGURATION_ERROR": 503,
     "AUTHORIZER_FAILURE": 503,
     "BAD_REQUEST_BODY": 400,
@@ -59,3 +59,10 @@ def test_every_401_asks_for_basic_credentials(responses):
             assert headers["WWW-Authenticate"].strip("'").startswith("Basic realm="), name
         else:
             assert "WWW-Authenticate" not in headers, name
+
+
+def test_a_page_in_a_browser_may_read_that_its_credential_is_refused(responses):
+    headers = responses["ACCESS_DENIED"]["ResponseParameters"]["Headers"]
+
+    assert headers["Access-Control-Allow-Origin"] == "'*'"
+    assert headers["Access-Control-Expose-Headers"] == "'WWW-Authenticate'"

@@ -214,6 +214,6 @@ def test_lists_are_read_from_indexes_that_hold_what_a_list_shows(kernel):
 
 
 def test_the_table_survives_the_stack(raw_template, kernel):
-    assert raw_template["Resources"]["KernelTable"]["DeletionPolicy"] == "Retain"
+    assert raw_template["Resources"]["KernelTable"]["DeletionPolicy"] == "RetainExceptOnCreate"
     recovery = kernel.of_type("AWS::DynamoDB::Table")["KernelTable"]["PointInTimeRecoverySpecification"]
     assert recovery == {"PointInTimeRecoveryEnabled": True}

@@ -66,11 +66,11 @@ def test_the_access_log_holds_no_path_body_or_credential(template):
     assert "authorizationHeader" not in log_format.replace("_", "")
 
 
-def test_bytes_pass_and_traces_start_at_the_edge(template):
+def test_bytes_pass_and_the_edge_traces_no_urls(template):
     api = template.of_type("AWS::Serverless::Api")["RuntimeApi"]
 
-    assert api["BinaryMediaTypes"] == ["*/*"]
-    assert api["TracingEnabled"] is True
+    assert api["BinaryMediaTypes"][0] == "*/*"
+    assert api["TracingEnabled"] is False
     assert api["EndpointConfiguration"] == {"Type": "REGIONAL"}
     assert [setting["DataTraceEnabled"] for setting in api["MethodSettings"]] == [False]
 

@@ -38,7 +38,7 @@ def test_data_survives_the_stack(raw_template):
     for name in ("ResultsTable", "Bucket"):
         resource = raw_template["Resources"][name]
 
-        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
 
 def test_a_stack_without_the_door_keeps_only_what_doors_share(raw_template, load_template):

@@ -109,7 +109,7 @@ def test_a_queue_is_taken_by_one_function_and_loses_nothing(worker, functions, q
 
     assert event["Queue"] == arn
     assert event["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    assert queues[f"{queue}Queue"]["RedrivePolicy"] == {"deadLetterTargetArn": dead, "maxReceiveCount": 3}
+    assert queues[f"{queue}Queue"]["RedrivePolicy"] == {"deadLetterTargetArn": dead, "maxReceiveCount": 5}
     assert queues[f"{queue}Queue"]["VisibilityTimeout"] >= 6 * function["Timeout"]
     assert queues[f"{queue}DeadLetters"]["MessageRetentionPeriod"] == 14 * 86_400
     alarm = worker.of_type("AWS::CloudWatch::Alarm")[f"{queue}DeadLettersAlarm"]
@@ -129,6 +129,7 @@ def test_real_money_needs_a_node_that_tells_whether_it_moved(raw_template):
         "Fn::Or": [
             {"Fn::Equals": [{"Ref": "DeployWorkerDoor"}, "false"]},
             {"Fn::Equals": [{"Ref": "AllowTestnet"}, "true"]},
+            {"Fn::Not": [{"Fn::Equals": [{"Ref": "BaseRpcUrlSecretArn"}, ""]}]},
             {"Fn::Not": [{"Fn::Equals": [{"Ref": "BaseRpcUrl"}, ""]}]},
         ]
     }
@@ -241,7 +242,7 @@ def test_every_metric_that_an_alarm_reads_is_written(worker, root):
         body["MetricTransformations"][0]["MetricName"] for body in worker.of_type("AWS::Logs::MetricFilter").values()
     }
     alarms = worker.of_type("AWS::CloudWatch::Alarm").values()
-    read = {body["MetricName"] for body in alarms if body.get("Namespace") == "Piecework"}
+    read = {body["MetricName"] for body in alarms if body.get("Namespace") == "Piecework/piecework"}
     read |= {
         part["MetricStat"]["Metric"]["MetricName"]
         for body in alarms
@@ -321,7 +322,7 @@ def test_tables_forget_by_themselves_where_they_should_and_survive_the_stack(raw
     tables = worker.of_type("AWS::DynamoDB::Table")
 
     for name in ("ContractsTable", "WorkTable", "DueTable"):
-        assert raw_template["Resources"][name]["DeletionPolicy"] == "Retain"
+        assert raw_template["Resources"][name]["DeletionPolicy"] == "RetainExceptOnCreate"
         assert tables[name]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert "TimeToLiveSpecification" not in tables["DueTable"]  # a due time ends when it was looked at, never by itself
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.errors import SettingsError, Unavailable
+from piecework.hire.public_url import PublicUrl
 from piecework.hire.rates import Rates
 from piecework.hire.settings import WorkerSettings
 from piecework.hire.streams import Recording, StreamTokens
@@ -41,6 +42,7 @@ class StreamsWiring:
     rates: Rates
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
+    public_url: PublicUrl = field(default_factory=lambda: PublicUrl(""))
 
 
 def webhook_wiring() -> WebhookWiring:
@@ -71,11 +73,12 @@ def streams_wiring() -> StreamsWiring:
     settings = WorkerSettings.from_env(os.environ)
     contracts, work, bucket = needed("PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_BUCKET")
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
+    public_url = PublicUrl.of(settings.public_base_url, os.environ)
     tasks = HiredTasks(
         ContractsTable(clients.dynamodb, contracts),
         ExecutionsTable(clients.dynamodb, work, due_table=""),  # only read here, which needs no due times
         Bodies(
-            settings.public_base_url,
+            public_url,
             DeliverablesBucket(lambda: clients.s3, bucket, link_seconds=settings.url_ttl_seconds),
             now_in_ms,
         ),
@@ -83,11 +86,16 @@ def streams_wiring() -> StreamsWiring:
     )
     streams = Streams(StreamTable(clients.dynamodb, work), tasks, now_in_ms)
     stays_open = settings.sse_mode == "streaming"
-    return StreamsWiring(streams, stream_tokens, stays_open, Rates(), now_in_ms, LambdaTelemetry(os.environ))
+    telemetry = LambdaTelemetry(os.environ)
+    return StreamsWiring(streams, stream_tokens, stays_open, Rates(), now_in_ms, telemetry, public_url)
 
 
 def manifest_body() -> dict[str, Json]:
-    """What /manifest tells. Raises SettingsError when a setting is missing or has no meaning."""
+    """What /manifest tells; the door's address stays empty where requests tell it.
+
+    Raises:
+        SettingsError: a setting is missing or has no meaning.
+    """
     from piecework.hire.manifest import manifest_of
     from piecework.hire_wiring import worker_bundle
 
@@ -109,7 +117,7 @@ def recording(clients: Clients, work_table: str, unpaid_output: bool) -> Recordi
     return Recording(StreamTable(clients.dynamodb, work_table), unpaid_output)
 
 
-def stream_url(settings: WorkerSettings, clock: Callable[[], int]) -> Callable[[Execution], str | None]:
+def stream_url(public_url: PublicUrl, clock: Callable[[], int]) -> Callable[[Execution], str | None]:
     """The flow's `stream_url`; a worker without a key offers no streams."""
     has_key = any(os.environ.get(name) for name in ("PIECEWORK_STREAM_KEY", "PIECEWORK_STREAM_KEY_ARN"))
 
@@ -120,7 +128,7 @@ def stream_url(settings: WorkerSettings, clock: Callable[[], int]) -> Callable[[
             tokens = stream_tokens()
         except Unavailable:  # an answer that a payment depends on must not fail for want of its stream
             return None
-        return tokens.url(settings.public_base_url, execution.contract_id, execution.task_id, clock())
+        return tokens.url(public_url, execution.contract_id, execution.task_id, clock())
 
     return url
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from piecework.aws.telemetry import LambdaTelemetry
+from piecework.hire.public_url import PublicUrl
 from piecework.hire.rates import Rates
 from piecework.hire.settings import WorkerSettings
 from piecework.settings import Reader, RuntimeSettings
@@ -33,6 +34,7 @@ class ContractsWiring:
     registration: Registration
     rates: Rates
     telemetry: LambdaTelemetry
+    public_url: PublicUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class HireWiring:
     rates: Rates
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
+    public_url: PublicUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +72,16 @@ def contracts_wiring() -> ContractsWiring:
     contracts_table, work_table = needed("PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE")
     dynamodb = Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb
     executions = ExecutionsTable(dynamodb, work_table, due_table="")  # only read here, which needs no due times
+    public_url = PublicUrl.of(settings.public_base_url, os.environ)
     registration = Registration(
         ContractsTable(dynamodb, contracts_table),
         WorkerIdentity.of(settings),
         Offer.of(worker_bundle()),
-        settings.public_base_url,
+        public_url,
         now_in_ms,
         executions.read,
     )
-    return ContractsWiring(registration, Rates(), LambdaTelemetry(os.environ))
+    return ContractsWiring(registration, Rates(), LambdaTelemetry(os.environ), public_url)
 
 
 def worker_bundle() -> Bundle:
@@ -103,14 +107,15 @@ def hire_wiring() -> HireWiring:
     from piecework.pieces import now_in_ms
 
     settings, telemetry = WorkerSettings.from_env(os.environ), LambdaTelemetry(os.environ)
-    rules = Rules(settings.public_base_url, settings.x402_v1, settings.bind_payer, settings.result_days)
+    public_url = PublicUrl.of(settings.public_base_url, os.environ)
+    rules = Rules(public_url, settings.x402_v1, settings.bind_payer, settings.result_days)
     worker = assemble(
-        _ports(settings, telemetry),
+        _ports(settings, telemetry, public_url),
         rules,
         inline_bytes=settings.inline_output_bytes,
         body_bytes=settings.max_body_bytes,
     )
-    return HireWiring(worker, Rates(), now_in_ms, telemetry)
+    return HireWiring(worker, Rates(), now_in_ms, telemetry, public_url)
 
 
 def due_wiring() -> DueWiring:
@@ -135,7 +140,7 @@ def due_wiring() -> DueWiring:
     )
 
 
-def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry) -> Ports:
+def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: PublicUrl) -> Ports:
     from piecework.aws.bucket import OverflowBucket
     from piecework.aws.clients import Clients
     from piecework.aws.contracts_table import ContractsTable
@@ -175,7 +180,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry) -> Ports:
         bundle=worker_bundle(),
         log=telemetry,
         telling=recording(clients, work, settings.stream_unpaid_output),
-        stream_url=stream_url(settings, now_in_ms),
+        stream_url=stream_url(public_url, now_in_ms),
     )
 
 
@@ -196,8 +201,19 @@ def _chain_of(settings: WorkerSettings) -> Callable[[Network], Chain | None]:
     from piecework.hire.networks import BASE
     from piecework.hire.rpc import RpcChain
 
-    chain = RpcChain(settings.base_rpc_url) if settings.base_rpc_url else None
+    arn = settings.base_rpc_url_secret_arn
+    url = settings.base_rpc_url or (_secret(arn) if arn else None)
+    chain = RpcChain(url) if url else None
     return lambda network: chain if network == BASE else None
+
+
+def _secret(arn: str) -> Callable[[], str]:
+    def text() -> str:
+        from piecework.aws.secrets import secret_text
+
+        return secret_text(arn)
+
+    return text
 
 
 def _announce(clients: Clients, work_table: str) -> Callable[[Execution, ContractRecord, Views], None]:

@@ -7,7 +7,7 @@ links are short; where they do say it, a link's stated end is the earlier of bot
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from botocore.exceptions import ClientError
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 LINK_SECONDS: Final = 3_600
 SIGNED_SECONDS: Final = 604_800  # the longest that the signature's format allows
-ACCOUNTS_KEY: Final = "alias/aws/s3"  # AWS manages it, and lets every role of the account use it through S3
+
+
+class _Key(TypedDict, total=False):
+    SSEKMSKeyId: str
 
 
 class DeliverablesBucket(Deliverables):
@@ -39,7 +42,8 @@ class DeliverablesBucket(Deliverables):
     ) -> None:
         self._s3 = s3
         self._bucket = bucket
-        self._key = key or ACCOUNTS_KEY
+        # Without a key id S3 takes the key that AWS manages for the account, and makes it where there is none yet.
+        self._key: _Key = {"SSEKMSKeyId": key} if key else {}
         self._link_seconds = min(link_seconds, SIGNED_SECONDS)
         self._clock = clock
         self._credentials_end_ms = credentials_end_ms
@@ -56,8 +60,8 @@ class DeliverablesBucket(Deliverables):
                     ChecksumSHA256=base64_digest(sha256),
                     IfNoneMatch="*",
                     ServerSideEncryption="aws:kms",
-                    SSEKMSKeyId=self._key,
                     BucketKeyEnabled=True,  # spares a call to KMS for each object
+                    **self._key,
                 )
             except ClientError as error:  # keys hold the runner's lease: what stands is our own first try
                 if error_code(error) != ALREADY_WRITTEN:

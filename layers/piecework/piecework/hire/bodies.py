@@ -15,6 +15,7 @@ from piecework.hire.errors import CODES
 from piecework.hire.executions import Execution, Failure, Item
 from piecework.hire.failures import as_told
 from piecework.hire.outputs import items_of
+from piecework.hire.public_url import PublicUrl
 from piecework.hire.states import State
 from piecework.hire.telling import withheld
 from piecework.hire.terms import receipt_headers
@@ -47,7 +48,7 @@ def no_stream(execution: Execution) -> str | None:
 class Bodies:
     """Makes bodies; addresses come from the settings, never from a request."""
 
-    public_base_url: str
+    public_base_url: str | PublicUrl
     files: Deliverables
     clock: Callable[[], int]
     stream_url: Callable[[Execution], str | None] = no_stream

@@ -12,6 +12,7 @@ from piecework.hire.contracts import ContractRecord, Contracts, WorkerIdentity, 
 from piecework.hire.errors import ContractInvalid, WorkerError
 from piecework.hire.executions import Execution
 from piecework.hire.ids import CONTRACT_ID
+from piecework.hire.public_url import PublicUrl
 from piecework.hire.states import State
 from piecework.jsons import Json
 
@@ -29,7 +30,7 @@ class Registration:
     contracts: Contracts
     rules: WorkerIdentity
     offer: Offer
-    public_base_url: str
+    public_base_url: str | PublicUrl
     clock: Callable[[], int]
     execution_of: Callable[[str], Execution | None]
 

@@ -11,7 +11,7 @@ The client asks a JSON-RPC node. It can send no transaction: it only ever names 
 
 import re
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
@@ -79,10 +79,14 @@ class Chain(Protocol):
 
 
 class RpcChain:
-    """A chain behind a JSON-RPC node."""
+    """A chain behind a JSON-RPC node; a URL that is a secret is read with each call, since it may be rotated."""
 
-    def __init__(self, url: str, *, seconds: float = CALL_SECONDS, tls: ssl.SSLContext | None = None) -> None:
-        self._endpoint = Endpoint(url, tls=tls)
+    def __init__(
+        self, url: str | Callable[[], str], *, seconds: float = CALL_SECONDS, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._url = url
+        self._tls = tls
+        self._endpoint = Endpoint(url, tls=tls) if isinstance(url, str) else None
         self._seconds = seconds
 
     def latest(self) -> Block:
@@ -107,9 +111,20 @@ class RpcChain:
         wanted = {"address": asset, "topics": topics, "fromBlock": hex(first), "toBlock": hex(last)}
         return _logs(self._call("eth_getLogs", wanted))
 
+    def _node(self) -> Endpoint:
+        if isinstance(self._url, str) and self._endpoint is not None:
+            return self._endpoint
+        try:
+            made = Endpoint(self._url().strip() if callable(self._url) else self._url, tls=self._tls)
+        except PieceworkError as error:
+            raise ChainUnavailable("the node's URL cannot be read, or is none") from error
+        if self._endpoint is None or self._endpoint.url != made.url:
+            self._endpoint = made
+        return self._endpoint
+
     def _call(self, method: str, *params: Json) -> Json:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-        answer = self._endpoint.exchange("POST", "", request, {}, self._seconds)
+        answer = self._node().exchange("POST", "", request, {}, self._seconds)
         if not isinstance(answer, Answer) or answer.document is None or "result" not in answer.document:
             raise ChainUnavailable(f"the node did not answer {method}")
         if answer.document.get("error") is not None:

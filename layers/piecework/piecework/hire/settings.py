@@ -18,12 +18,13 @@ LONGEST_URL_TTL: Final = 43_200  # seconds; a role's credentials seldom live lon
 class WorkerSettings:
     """Every setting; addresses in lower case, URLs without a trailing slash."""
 
-    public_base_url: str
+    public_base_url: str  # empty: API Gateway's own, which requests tell
     worker_wallets: tuple[str, ...]  # as given, so that they can be shown with their checksum
     worker_agent_id: str
     facilitator_url: str = ""
     facilitator_auth: str = ""  # ARN of a secret with a CDP key, or empty
     base_rpc_url: str = ""
+    base_rpc_url_secret_arn: str = ""  # of a secret with the node's URL, which stands in no variable on Lambda
     allow_testnet: bool = False
     x402_v1: bool = True
     bind_payer: bool = True
@@ -50,6 +51,7 @@ class WorkerSettings:
             facilitator_url=reader.text("FACILITATOR_URL", "").rstrip("/"),
             facilitator_auth=reader.text("FACILITATOR_AUTH", ""),
             base_rpc_url=reader.text("BASE_RPC_URL", ""),
+            base_rpc_url_secret_arn=reader.text("BASE_RPC_URL_SECRET_ARN", ""),
             allow_testnet=reader.switch("ALLOW_TESTNET"),
             x402_v1=_is_on(reader, "X402_V1"),
             bind_payer=_is_on(reader, "BIND_PAYER"),
@@ -72,7 +74,7 @@ def is_https_or_loopback(url: str) -> bool:
 
 
 def _base_url(reader: Reader) -> str:
-    url = reader.needed("PUBLIC_BASE_URL").rstrip("/")
+    url = reader.text("PUBLIC_BASE_URL", "").rstrip("/")
     if url and not is_https_or_loopback(url):
         reader.problem("PUBLIC_BASE_URL must be an https URL")
     return url

@@ -21,6 +21,7 @@ from piecework.hire.door import clean
 from piecework.hire.errors import WorkerError
 from piecework.hire.executions import Execution, Executions, Item
 from piecework.hire.ids import CONTRACT_ID
+from piecework.hire.public_url import PublicUrl
 from piecework.hire.telling import Telling, without_link
 from piecework.jsons import Json, canonical, loads
 from piecework.pieces import Overflow
@@ -258,7 +259,7 @@ class StreamTokens:
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def url(self, public_base_url: str, contract_id: str, task_id: str, now_ms: int) -> str:
+    def url(self, public_base_url: str | PublicUrl, contract_id: str, task_id: str, now_ms: int) -> str:
         """The stream's URL with a fresh token."""
         return f"{public_base_url}/stream/{task_id}?st={self.issue(contract_id, task_id, now_ms)}"
 

@@ -9,6 +9,7 @@ from piecework.hire.bodies import PENDING, Answer, Bodies, payment_member
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.executions import Execution
 from piecework.hire.payments import PaymentInvalid
+from piecework.hire.public_url import PublicUrl
 from piecework.hire.states import State
 from piecework.hire.terms import Demand, PaymentTerms, demand_for, payment_required
 from piecework.hire.work import Work
@@ -21,7 +22,7 @@ PAID: Final = frozenset({State.COMPLETED, State.PARTIAL_FINAL})
 class Rules:
     """The settings that the flow looks at."""
 
-    public_base_url: str
+    public_base_url: str | PublicUrl
     x402_v1: bool = True
     bind_payer: bool = True
     result_days: int = 7
@@ -49,7 +50,7 @@ class Views:
         executor = self.executor_of(contract, execution)
         before = execution.settle_before if execution else executor is not None and executor.settle == "before"
         longest_ms = (execution.longest_ms if execution else 0) or (executor.max_duration_ms if executor else None)
-        return PaymentTerms.of(contract, longest_ms, self.rules.public_base_url, before)
+        return PaymentTerms.of(contract, longest_ms, str(self.rules.public_base_url), before)
 
     def shown(self, execution: Execution, contract: ContractRecord, *, is_fresh: bool = False) -> Answer:
         """How a record is answered."""

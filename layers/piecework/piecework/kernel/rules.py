@@ -27,6 +27,9 @@ DURATIONS: Final = {
 }
 NEVER: Final = ("", "0", "off", "0s")
 
+DAY_MS: Final = 86_400_000
+LONGEST_KEPT_MS: Final = 3_600 * DAY_MS  # the bucket drops what nobody removed after 3,650 days
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -55,6 +58,9 @@ class Rules:
         times = {field: _duration(reader, *setting) for field, setting in DURATIONS.items()}
         rotation = reader.text("PIECEWORK_KERNEL_ROTATION", "0")
         rotation_ms = 0 if rotation in NEVER else _duration(reader, "PIECEWORK_KERNEL_ROTATION", "0")
+        if times["execution_timeout_ms"] + times["retention_ms"] > LONGEST_KEPT_MS:
+            days = LONGEST_KEPT_MS // DAY_MS
+            reader.problem(f"REBUNO_EXECUTION_TIMEOUT and REBUNO_RETENTION_PERIOD must be {days} days together at most")
         reader.finish()
         return cls(**times, rotation_ms=rotation_ms)
 

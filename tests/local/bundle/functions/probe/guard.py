@@ -11,9 +11,10 @@ def handler(event, context):
         return {"principalId": "odd"}
     effect = "Deny" if credential == "denied" else "Allow"
     resource = event["methodArn"].split("/")[0] + "/*"
-    statement = {"Effect": effect, "Action": "execute-api:Invoke", "Resource": resource}
+    action = "execute-api:ManageConnections" if credential == "elsewhere" else "execute-api:Invoke"
+    statement = {"Effect": effect, "Action": action, "Resource": resource}
     return {
         "principalId": credential,
-        "policyDocument": {"Version": "2012-10-17", "Statement": [statement]},
+        "policyDocument": {"Version": "?" if credential == "undated" else "2012-10-17", "Statement": [statement]},
         "context": {"caller": credential, "admin": True, "rank": 3},
     }

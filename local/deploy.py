@@ -1,0 +1,163 @@
+"""Deploy the stack: `make deploy STACK=piecework PARAMETERS="RuntimeTokensSecretArn=arn:…"`.
+
+Values that cannot be right are refused before AWS is asked: names that the template does not have, values that it does
+not take, and whatever its rules forbid. A changed name of a table or of the bucket is refused too: CloudFormation would
+make an empty one and leave the old one behind. After the deployment a stack policy holds that against everybody else.
+"""
+
+import argparse
+import difflib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from local.gateway.variables import ROOT
+from local.template import Template, read
+from piecework.aws.clients import error_code
+
+SAM: Final = ROOT / ".venv-sam" / "bin" / "sam"
+ABSENT: Final = "ValidationError"  # CloudFormation's word for a stack or a resource that is not there
+NAMES: Final[Mapping[str, str]] = {  # a parameter, and what it names for good
+    "ResultsTableName": "ResultsTable",
+    "ContractsTableName": "ContractsTable",
+    "WorkTableName": "WorkTable",
+    "DueTableName": "DueTable",
+    "KernelTableName": "KernelTable",
+    "BucketName": "Bucket",
+}
+SEE: Final = "docs/teardown.md says how to move"
+STACK_POLICY: Final[Mapping[str, Any]] = {
+    "Statement": [
+        {"Effect": "Allow", "Principal": "*", "Action": "Update:*", "Resource": "*"},
+        {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "Update:Replace",
+            "Resource": [f"LogicalResourceId/{logical}" for logical in NAMES.values()],
+        },
+    ]
+}
+
+
+class Refused(Exception):
+    """A deployment that would fail, or lose sight of data."""
+
+
+def main() -> int:
+    """Check, deploy, protect; returns the exit status."""
+    arguments = _arguments()
+    try:
+        given = pairs(arguments.parameters)
+        raw = read(ROOT / "template.yaml")
+        check_values(raw, given)
+        client = boto3.client("cloudformation")
+        standing = parameters_of(client, arguments.stack)
+        check_rules(raw, {**(standing or {}), **given})
+        check_names(client, arguments.stack, given, standing or {})
+        status = subprocess.run(command(arguments, given, is_new=standing is None), cwd=ROOT, check=False).returncode
+        if status == 0:
+            client.set_stack_policy(StackName=arguments.stack, StackPolicyBody=json.dumps(STACK_POLICY))
+        return status
+    except Refused as error:
+        print(f"not deployed: {error}", file=sys.stderr)
+    except (ClientError, BotoCoreError) as error:
+        print(f"AWS cannot be asked: {error}", file=sys.stderr)
+    return 1
+
+
+def pairs(words: Sequence[str]) -> dict[str, str]:
+    """`Name=Value` words as parameters.
+
+    Raises:
+        Refused: a word is not one.
+    """
+    odd = [word for word in words if not re.match("[A-Za-z0-9]+=", word)]
+    if odd:
+        raise Refused(f"{odd[0]!r} must be Name=Value")
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
+
+
+def check_values(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
+    """Hold each value against its parameter in the template.
+
+    Raises:
+        Refused: there is no such parameter, or it does not take the value.
+    """
+    for name, value in given.items():
+        body = raw["Parameters"].get(name)
+        if body is None:
+            near = difflib.get_close_matches(name, raw["Parameters"], 1)
+            raise Refused(f"the template has no parameter {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        allowed = [str(each) for each in body.get("AllowedValues", ())]
+        if allowed and value not in allowed:
+            raise Refused(f"{name} must be one of {', '.join(allowed)}")
+        if not re.fullmatch(body.get("AllowedPattern", ".*"), value):
+            raise Refused(f"{name} must match {body['AllowedPattern']}")
+
+
+def check_rules(raw: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
+    """Hold all values together against the template's rules.
+
+    Raises:
+        Refused: with the rule's own sentence.
+    """
+    known = {name: value for name, value in parameters.items() if name in raw["Parameters"]}
+    template = Template(raw, ROOT, known)
+    for assertion in (each for rule in raw["Rules"].values() for each in rule["Assertions"]):
+        if not template.resolve(assertion["Assert"]):
+            raise Refused(assertion["AssertDescription"])
+
+
+def parameters_of(client: Any, stack: str) -> dict[str, str] | None:
+    """The parameters of a stack that is there, or None."""
+    try:
+        [found] = client.describe_stacks(StackName=stack)["Stacks"]
+    except ClientError as error:
+        if error_code(error) == ABSENT:
+            return None
+        raise
+    return {each["ParameterKey"]: each["ParameterValue"] for each in found.get("Parameters", ())}
+
+
+def check_names(client: Any, stack: str, given: Mapping[str, str], standing: Mapping[str, str]) -> None:
+    """Tables and the bucket keep the names they have; what is not deployed yet may get one.
+
+    Raises:
+        Refused: a parameter would rename what is there.
+    """
+    for parameter in (name for name in NAMES if given.get(name, "") != standing.get(name, "") and name in given):
+        try:
+            found = client.describe_stack_resource(StackName=stack, LogicalResourceId=NAMES[parameter])
+        except ClientError as error:
+            if error_code(error) != ABSENT:
+                raise
+            continue
+        name = found["StackResourceDetail"]["PhysicalResourceId"]
+        raise Refused(
+            f"{parameter} cannot change: {NAMES[parameter]} is {name}, and another one would start empty. {SEE}"
+        )
+
+
+def command(arguments: argparse.Namespace, given: Mapping[str, str], *, is_new: bool) -> list[str]:
+    """What SAM is asked to do; a first stack has nothing that a change could harm, so nothing is asked."""
+    words = [str(SAM), "deploy", "--stack-name", arguments.stack, *(["--no-confirm-changeset"] if is_new else [])]
+    overrides = [f"{name}={value}" for name, value in given.items()]
+    return [*words, *arguments.sam, *(["--parameter-overrides", *overrides] if overrides else [])]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make deploy", description=__doc__.splitlines()[0])
+    parser.add_argument("--stack", required=True, help="name of the stack")
+    parser.add_argument("--sam", type=str.split, default=[], help="more options of `sam deploy`")
+    parser.add_argument("parameters", nargs="*", metavar="Name=Value")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Run by the Python of SAM's environment: the SAM transform, offline, as CloudFormation would do it at a deployment.
+
+    .venv-sam/bin/python tests/support/sam_transform.py template.yaml < [{"DeployWorkerDoor": "true"}, {}]
+
+Standard input is a list of parameter sets; standard output the list of transformed templates. Code and layers are taken
+for uploaded: where they lie changes nothing of what is tested.
+"""
+
+import json
+import logging
+import sys
+from typing import Any
+
+import boto3
+from samcli.yamlhelper import yaml_parse
+from samtranslator.parser.parser import Parser
+from samtranslator.translator.translator import Translator
+
+UPLOADED = "s3://uploaded/file.zip"
+
+
+def transformed(text: str, parameters: dict[str, str]) -> Any:
+    """The template after the transform."""
+    template = yaml_parse(text)
+    template["Globals"]["Function"]["CodeUri"] = UPLOADED
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::Serverless::LayerVersion":
+            resource["Properties"]["ContentUri"] = UPLOADED
+    translator = Translator({}, Parser(), boto_session=boto3.Session(region_name="us-east-1"))
+    return translator.translate(template, parameters)
+
+
+def main() -> None:
+    """Transform once for each set of parameters."""
+    logging.disable(logging.CRITICAL)
+    with open(sys.argv[1], encoding="utf-8") as file:
+        text = file.read()
+    json.dump([transformed(text, parameters) for parameters in json.load(sys.stdin)], sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Names of tables and of the bucket stay what they are once something is kept under them."""
+
+import json
+
+import pytest
+from botocore.exceptions import ClientError
+
+
+class Account:
+    """CloudFormation with one stack, of which some resources are deployed."""
+
+    def __init__(self, parameters, resources):
+        self._parameters = parameters
+        self._resources = resources
+
+    def describe_stack_resource(self, *, StackName, LogicalResourceId):  # AWS's names
+        if LogicalResourceId not in self._resources:
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": "no such resource"}}, "x")
+        return {"StackResourceDetail": {"PhysicalResourceId": self._resources[LogicalResourceId]}}
+
+
+def refusal(given, parameters, resources):
+    from local.deploy import Refused, check_names
+
+    try:
+        check_names(Account(parameters, resources), "s", given, parameters)
+    except Refused as error:
+        return str(error)
+    return ""
+
+
+WORK = {"WorkTable": "s-WorkTable-1ABC"}
+
+
+@pytest.mark.parametrize(
+    ("given", "standing"),
+    [
+        ({"WorkTableName": "other"}, {"WorkTableName": ""}),
+        ({"WorkTableName": "other"}, {}),  # a stack from before the parameter
+        ({"WorkTableName": "other"}, {"WorkTableName": "first"}),
+        ({"WorkTableName": ""}, {"WorkTableName": "first"}),
+        ({"WorkTableName": "s-WorkTable-1ABC"}, {"WorkTableName": ""}),  # its own name, but no longer a generated one
+    ],
+)
+def test_a_changed_name_is_refused_because_cloudformation_would_make_an_empty_table(given, standing):
+    assert "WorkTable is s-WorkTable-1ABC" in refusal(given, standing, WORK)
+
+
+@pytest.mark.parametrize(
+    ("given", "standing", "resources"),
+    [
+        ({}, {"WorkTableName": "first"}, WORK),
+        ({"WorkTableName": "first"}, {"WorkTableName": "first"}, WORK),
+        ({"WorkTableName": ""}, {}, WORK),
+        ({"WorkTableName": "other"}, {"WorkTableName": ""}, {}),  # its door was never deployed
+    ],
+)
+def test_a_name_that_renames_nothing_is_taken(given, standing, resources):
+    assert refusal(given, standing, resources) == ""
+
+
+def test_the_stack_policy_lets_no_update_replace_what_holds_data():
+    from local.deploy import STACK_POLICY
+
+    allow, deny = json.loads(json.dumps(STACK_POLICY))["Statement"]
+
+    assert (allow["Action"], allow["Resource"]) == ("Update:*", "*")
+    assert (deny["Effect"], deny["Action"]) == ("Deny", "Update:Replace")
+    assert {name.partition("/")[2] for name in deny["Resource"]} == {
+        "ResultsTable",
+        "ContractsTable",
+        "WorkTable",
+        "DueTable",
+        "KernelTable",
+        "Bucket",
+    }
+
+
+def test_a_first_stack_is_made_without_a_question_and_a_later_change_is_shown(monkeypatch):
+    from local import deploy
+
+    monkeypatch.setattr("sys.argv", ["x", "--stack", "s", "--sam=--no-rollback --debug", "A=1", "B=2"])
+    arguments = deploy._arguments()
+
+    first = deploy.command(arguments, {"A": "1", "B": "2"}, is_new=True)
+    later = deploy.command(arguments, {}, is_new=False)
+
+    assert first[1:] == [
+        *("deploy", "--stack-name", "s", "--no-confirm-changeset", "--no-rollback", "--debug"),
+        *("--parameter-overrides", "A=1", "B=2"),
+    ]
+    assert later[1:] == ["deploy", "--stack-name", "s", "--no-rollback", "--debug"]
+
+
+def told(words):
+    from local.deploy import Refused, check_rules, check_values, pairs
+    from local.gateway.variables import ROOT
+    from local.template import read
+
+    raw = read(ROOT / "template.yaml")
+    try:
+        given = pairs(words)
+        check_values(raw, given)
+        check_rules(raw, given)
+    except Refused as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["RuntimeTokensSecretArn"], "must be Name=Value"),
+        (["RuntimeTokenSecretArn=arn:x"], "did you mean RuntimeTokensSecretArn?"),
+        (["RuntimeTokensSecretArn=name=secret"], "RuntimeTokensSecretArn must match"),
+        (["OpenRuntime=yes"], "OpenRuntime must be one of true, false"),
+        ([], "Give RuntimeTokensSecretArn, or say OpenRuntime=true to let anybody in"),
+        (["OpenRuntime=true", "DeployWorkerDoor=true"], "WorkerAgentId, WorkerWallets and FacilitatorUrl"),
+    ],
+)
+def test_values_that_cannot_be_right_are_refused_in_a_sentence_before_aws_is_asked(words, sentence):
+    assert sentence in told(words)
+
+
+def test_what_a_first_stack_needs_is_taken():
+    assert told(["OpenRuntime=true"]) == ""
