@@ -1,5 +1,6 @@
 """One contract for executions, held against the fake and against DynamoDB; the real domain decides every change."""
 
+import hashlib
 import threading
 from dataclasses import replace
 from uuid import uuid4
@@ -7,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from piecework.kernel.changes import Change
-from piecework.kernel.commands import AgentLost, Cancel, Create, Expire, HandOut, Intent, JobResult, StepResult
+from piecework.kernel.commands import AgentLost, Cancel, Create, Expire, HandOut, Intent, JobResult, Signal, StepResult
 from piecework.kernel.decide import decide_new
 from piecework.kernel.dues import EXECUTION_DUE
 from piecework.kernel.ports import ConnectionTaken, Filter, Moved
@@ -234,6 +235,27 @@ class TestExecutions:
         story.store.executions.commit(Change(state, after, ()))
 
         assert story.kept().execution == after
+
+    def test_the_fullest_checkpoint_fits_with_all_that_people_were_asked(self, story):
+        from piecework.kernel.kept_answers import Call, Kept  # nothing else here needs it
+
+        story.assigned()
+        state = story.state
+        digests = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(MAX_ACTIVE_STEPS)]
+        steps = {
+            digest: Step(digest, f"{number % 20}" + "ü" * 120, True, StepStatus.DISPATCHED, 1, 1, START_MS, FAR_MS)
+            for number, digest in enumerate(digests)
+        }
+        calls = {digest: Call(digest, 1, digest, START_MS) for digest in digests}
+        kept = tuple(Kept(digest, Call(digest, 1, digest), False, "é" * 500) for digest in digests[:100])
+        approvals = replace(state.approvals, calls=calls, counts=dict.fromkeys(digests, 1), kept=kept)
+        signals = tuple(StoredSignal(number, f"{number % 50}" + "é" * 120) for number in range(MAX_STORED_SIGNALS))
+        after = replace(state, version=state.version + 1, steps=steps, signals=signals, approvals=approvals)
+
+        story.store.executions.commit(Change(state, after, ()))
+
+        assert story.kept().execution == after
+        assert story.kept().execution.approvals == approvals
 
     def test_an_answer_is_found_by_its_key_and_given_once(self, story):
         key = "k" * 2_000
@@ -555,3 +577,26 @@ def test_a_step_that_nobody_was_asked_about_says_so(store):
 
     assert story.kept(step_id=step_id, with_decision=True).step.asked is False
     assert not story.kept().execution.has_answered
+
+
+@pytest.mark.parametrize("came_back", [False, True])
+def test_the_loss_of_a_consumer_that_came_back_meanwhile_is_decided_again(store, came_back):
+    story = Stored(store)
+    consumer, _ = store.agents.connect(story.agent_id, "triage-9f", FAR_MS)
+    story.assigned()
+    step_id = story.invoke("pay", ASK)
+    store.agents.end(consumer, START_MS + 1_000)
+    ended = replace(consumer, is_open=False)
+    story.do(Signal("step.approve", {"step_id": step_id, "approved": True}, consumer=ended))
+    assert story.kept().execution.approvals == story.state.approvals
+    if came_back:
+        store.agents.connect(story.agent_id, "triage-9f", FAR_MS)
+        with pytest.raises(Moved):
+            story.do(AgentLost(story.session, ended))
+        return
+
+    story.do(AgentLost(story.session, ended))
+
+    [kept] = story.kept().execution.approvals.kept
+    assert (kept.step_id, kept.approved) == (step_id, True)
+    assert story.kept().execution.approvals == story.state.approvals

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -137,6 +138,31 @@ def test_an_execution_goes_to_another_process_when_its_agent_is_killed(copies):
     seen = types(here, execution)
     lost = seen.index("agent.timeout")
     assert seen[lost : lost + 3] == ["agent.timeout", "execution.reset", "execution.started"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notice", ["before its loss is noticed", "after its loss is noticed"])
+def test_a_yes_that_comes_while_the_sdks_process_is_away_is_not_asked_for_again(copies, notice):
+    here, there = copies
+    agent = f"away-{uuid.uuid4().hex[:8]}"
+    with running("0.4.8", here.url, here.url, here.url, "stay", agent=agent, consumer="one") as process:
+        execution = asked(here, "POST", "/v0/executions", json={"agent_id": agent, "input": {"mode": "gated"}})["id"]
+        wait_until(lambda: "execution.blocked" in types(there, execution), SECONDS)
+        process.kill()
+        if notice == "after its loss is noticed":
+            wait_until(lambda: "agent.timeout" in types(there, execution), SECONDS)
+        else:
+            time.sleep(0.5)  # the gateway sees the closed socket; the consumer's grace is a second
+        step = next(event["step_id"] for event in log(here, execution) if event["type"] == "step.created")
+        yes = {"signal_type": "step.approve", "payload": {"step_id": step, "approved": True}}
+        asked(there, "POST", f"/v0/executions/{execution}/signal", json=yes)
+
+    with running("0.4.8", there.url, there.url, there.url, "stay", agent=agent, consumer="two"):
+        wait_until(lambda: asked(here, "GET", f"/v0/executions/{execution}")["status"] == "completed", SECONDS)
+
+    assert asked(here, "GET", f"/v0/executions/{execution}")["output"] == {"x": 7}
+    assert types(here, execution).count("step.approval_required") == 1
+    assert types(here, execution).count("step.completed") == 1
 
 
 def asked(gateway: RunningGateway, method: str, path: str, **other: Any) -> Any:

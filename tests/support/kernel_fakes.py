@@ -173,6 +173,11 @@ class FakeExecutions(Executions):
         answered = change.answered
         if kept and answered and answered.key in kept.answers and change.freed_key != answered.key:
             raise Moved
+        lost = getattr(change, "lost", None)
+        if lost:
+            consumer = self._store.consumers.get((lost.agent_id, lost.consumer_id))
+            if consumer is None or consumer.generation != lost.generation:
+                raise Moved
         if change.job_push:
             linked = self._store.links.get(change.job_push.to)
             if linked is None or linked.job_id or not linked.is_open:

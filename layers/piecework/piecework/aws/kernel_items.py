@@ -14,6 +14,7 @@ from piecework.aws.kernel_values import text_of
 from piecework.jsons import Json
 from piecework.kernel.changes import Decided, HistoryEntry, JobPush, Outcome, Push, QueuedJob
 from piecework.kernel.events import Event
+from piecework.kernel.kept_answers import Approvals, Call, Kept
 from piecework.kernel.ports import Approval, Row
 from piecework.kernel.state import Blocked, Connection, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
 
@@ -43,6 +44,7 @@ def execution_item(execution: Execution, write: str) -> Item:
         "ended_at_ms": execution.ended_at_ms,
         "is_tainted": execution.is_tainted,
         "has_answered": execution.has_answered,
+        **_approvals_member(execution.approvals),
     }
     shard = keys.shard(execution.id)
     item: Item = {
@@ -99,7 +101,20 @@ def execution_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Execut
         ended_at_ms=record["ended_at_ms"],
         is_tainted=record["is_tainted"],
         has_answered=_has_answered(record),
+        approvals=_approvals_from(record.get("approvals")),
     )
+
+
+def _approvals_member(approvals: Approvals) -> dict[str, Json]:
+    return {"approvals": asdict(approvals)} if approvals != Approvals() else {}
+
+
+def _approvals_from(record: Mapping[str, Any] | None) -> Approvals:
+    if record is None:
+        return Approvals()
+    calls = {step_id: known(Call, call) for step_id, call in record["calls"].items()}
+    kept = tuple(known(Kept, {**each, "call": known(Call, each["call"])}) for each in record["kept"])
+    return Approvals(calls, record["counts"], kept)
 
 
 def _has_answered(record: Mapping[str, Any]) -> bool:

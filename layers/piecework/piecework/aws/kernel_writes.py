@@ -39,7 +39,7 @@ class Plan:
     """The writes of a change by what their failure means; `execution` is the first one of the transaction."""
 
     execution: Write
-    key: tuple[Write, ...]  # fails: the idempotency key was answered meanwhile
+    key: tuple[Write, ...]  # fails: the idempotency key was answered meanwhile, or a lost consumer came back
     claim: tuple[Write, ...]  # fails: the connection was taken
     frees: tuple[Write, ...]  # fails: somebody else has freed the connection
     others: tuple[Write, ...]
@@ -56,7 +56,7 @@ class Planner:
         key_put, key_delete = self._key(change)
         return Plan(
             execution=self._execution(change, write),
-            key=key_put,
+            key=(*key_put, *self._lost(change)),
             claim=(self._claim(change.job_push),) if change.job_push else (),
             frees=tuple(self._free(connection, job_id) for connection, job_id in change.free),
             others=(*key_delete, *self._values_of(change), *self._markers(change), *self._messages(change)),
@@ -86,6 +86,15 @@ class Planner:
         removed = (self._delete(keys.answered(id_, freed)),) if freed not in ("", answered.key) else ()
         condition = {} if freed == answered.key else {"ConditionExpression": ABSENT}
         return (self._put({"Item": item, **condition}),), removed
+
+    def _lost(self, change: Change) -> tuple[Write, ...]:
+        """That a consumer has opened no other stream."""
+        lost = change.lost
+        if lost is None:
+            return ()
+        values = {":generation": n(lost.generation)}
+        key = keys.consumer(lost.agent_id, lost.consumer_id)
+        return (self._update(key, "SET generation = :generation", "generation = :generation", values),)
 
     def _claim(self, push: JobPush) -> Write:
         values = {

@@ -108,6 +108,15 @@ class QueuedJob:
 
 
 @dataclass(frozen=True, slots=True)
+class LostConsumer:
+    """An agent's consumer that is gone, by the last stream it opened."""
+
+    agent_id: str
+    consumer_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """Everything one command writes; the store applies it whole, or not at all.
 
@@ -131,6 +140,7 @@ class Change:
     job_push: JobPush | None = None  # claims its connection: idle, and of the generation the chooser saw
     queue: tuple[QueuedJob, ...] = ()  # put
     unqueue: tuple[QueuedJob, ...] = ()  # removed
+    lost: LostConsumer | None = None  # must not have come back since it was looked at
     free: tuple[tuple[Connection, str], ...] = ()  # connections to free, each if it holds that job
     counts: Mapping[str, float] = field(default_factory=dict)  # metric rows to add to, see metrics.py
     durations: tuple[tuple[str, float], ...] = ()  # tool id and seconds of steps that succeeded

@@ -7,7 +7,7 @@ from typing import Final
 from piecework.jsons import Json
 from piecework.kernel.fingerprints import fingerprint, matches
 from piecework.kernel.policy.verdicts import Verdict
-from piecework.kernel.ports import Linked
+from piecework.kernel.ports import Consumer, Linked
 
 INVOKE_TOOL: Final = "invoke_tool"
 WAIT: Final = "wait"
@@ -107,12 +107,16 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Something from outside; `linked` is for a remote step that it approves, `by` the name of the caller's token."""
+    """Something from outside, by the token of that name.
+
+    For a step that it lets through: `linked` is a runner's connection, `consumer` the agent's, whose session it is.
+    """
 
     type: str
     payload: Json
     linked: Linked | None = None
     by: str = ""
+    consumer: Consumer | None = None
 
     @property
     def step_id(self) -> str:
@@ -128,9 +132,10 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class AgentLost:
-    """The stream of a session's consumer is gone for good."""
+    """The stream of a session's consumer is gone for good; `consumer` as it was found, where that tells something."""
 
     session_id: str
+    consumer: Consumer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from piecework.kernel import checks, timers
+from piecework.kernel.changes import LostConsumer
 from piecework.kernel.commands import AgentLost, Assign, Create, SendFailed
 from piecework.kernel.drafts import Decision, Draft, Entry, excess
 from piecework.kernel.state import Execution, Status, Step, StepStatus
@@ -59,6 +60,7 @@ def agent_lost(draft: Draft, command: AgentLost) -> Decision:
     state = draft.state
     if state.status.is_terminal or state.session is None or state.session.id != command.session_id:
         return NOTHING
+    _leave_answers(draft, command)
     gone = ("agent.timeout", {"session_id": command.session_id}, "")
     if state.status is Status.BLOCKED:
         draft.batch([gone])
@@ -67,6 +69,17 @@ def agent_lost(draft: Draft, command: AgentLost) -> Decision:
         return _shed(draft, BY_DISCONNECT)
     draft.batch([gone, *_cancelled(draft, BY_DISCONNECT), _reset(state, "agent_disconnect")])
     return Decision(draft.change(), answer=True)
+
+
+def _leave_answers(draft: Draft, command: AgentLost) -> None:
+    """What a person answered after the last stream of a lost consumer had ended has reached nobody."""
+    consumer = command.consumer
+    if consumer is None:
+        return
+    approvals = draft.approvals.not_taken(consumer.generation)
+    if approvals != draft.approvals:
+        draft.approvals = approvals
+        draft.lost = LostConsumer(consumer.agent_id, consumer.consumer_id, consumer.generation)
 
 
 def send_failed(draft: Draft, command: SendFailed) -> Decision:
@@ -141,7 +154,7 @@ def _failed(draft: Draft, late: list[Step], others: list[Step], reason: str, err
 
 
 def _cancelled(draft: Draft, reason: str) -> list[Entry]:
-    return draft.cancelling(list(draft.state.steps.values()), reason)
+    return draft.cancelling(list(draft.state.steps.values()), reason, keeps_answers=reason == BY_DISCONNECT)
 
 
 def _reset(state: Execution, reason: str) -> Entry:
@@ -154,5 +167,5 @@ def _shed(draft: Draft, reason: str) -> Decision:
     Whatever asked for the end still stands after a crash between the two: a deadline, a lost stream, a caller that got
     no answer.
     """
-    draft.batch(draft.cancelling(excess(draft.state), reason))
+    draft.batch(draft.cancelling(excess(draft.state), reason, keeps_answers=reason == BY_DISCONNECT))
     return Decision(draft.change(), again=True)

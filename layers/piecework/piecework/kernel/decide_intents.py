@@ -10,6 +10,7 @@ from piecework.kernel.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Act, In
 from piecework.kernel.drafts import Decision, Draft
 from piecework.kernel.errors import ConflictError
 from piecework.kernel.evolve import SIGNAL_RESUMES, oldest_signal
+from piecework.kernel.kept_answers import Kept, mark_of
 from piecework.kernel.policy.verdicts import Decision as Policy
 from piecework.kernel.policy.verdicts import Verdict
 from piecework.kernel.ports import Read
@@ -66,7 +67,7 @@ def act(draft: Draft, read: Read, command: Act) -> Decision:
     asks_policy = needs_verdict(read, intent)
     draft.keep_session()
     if asks_policy:
-        answer, step_id = _invoke(draft, command)
+        answer, step_id = _invoke(draft, read, command)
     else:
         answer, step_id = PLAIN[intent.type](draft, intent), ""
         draft.count(metrics.intents(intent.type, "accepted"))
@@ -102,7 +103,7 @@ def _repeat(draft: Draft, read: Read, answered: Answered) -> Decision:
     return Decision(draft.change(), answered.answer)
 
 
-def _invoke(draft: Draft, command: Act) -> tuple[Answer, str]:
+def _invoke(draft: Draft, read: Read, command: Act) -> tuple[Answer, str]:
     verdict = command.verdict
     if verdict is None:
         raise RuntimeError("a tool call is decided with the policy's verdict")
@@ -110,14 +111,19 @@ def _invoke(draft: Draft, command: Act) -> tuple[Answer, str]:
         draft.counts[row] = amount
     if verdict.decision is Policy.DENY or command.over_limit:
         return _deny(draft, command, verdict), ""
+    kept = _kept_answer(draft, read, command.intent) if verdict.decision is Policy.REQUIRE_APPROVAL else None
+    if kept and not kept.approved:
+        return _deny_again(draft, command.intent, verdict, kept), ""
     step_id = draft.fresh()
     intent = command.intent
     arguments, has_arguments = intent.arguments, intent.has_arguments
-    asks = verdict.decision is Policy.REQUIRE_APPROVAL
+    asks = verdict.decision is Policy.REQUIRE_APPROVAL and kept is None
     record = StepRecord(step_id, intent.tool_id, intent.remote, arguments, has_arguments, asked=asks)
     draft.new_steps.append(record)
     if asks:
         return _ask_person(draft, intent, verdict, step_id), step_id
+    if kept:
+        return _run_let_through(draft, command, kept, step_id), step_id
     return _run(draft, command, verdict, step_id), step_id
 
 
@@ -138,13 +144,48 @@ def _run(draft: Draft, command: Act, verdict: Verdict, step_id: str) -> Answer:
     attempts = REMOTE_ATTEMPTS if intent.remote else 1
     entries = [("step.created", _created(intent, attempts, until), step_id)]
     if intent.remote:
-        dispatched = {"runner_id": "", "job_id": draft.fresh(), "deadline": rfc3339(until)}
-        entries.append(("step.dispatched", dispatched, step_id))
+        entries.append(("step.dispatched", _job(draft, until), step_id))
     draft.batch(entries, chain=accepted)
     if intent.remote:
         draft.dispatch(step_id, command.linked)
     draft.count(metrics.intents(intent.type, "accepted"))
     return ACCEPTED | {"step_id": step_id}
+
+
+def _kept_answer(draft: Draft, read: Read, intent: Intent) -> Kept | None:
+    """What a person said about this call when no agent was there to hear it; it is used up."""
+    mark = mark_of(intent.tool_id, intent.remote, intent.arguments)
+    kept = draft.approvals.for_call(mark, intent.idempotency_key, is_key_new=read.answered is None)
+    if kept:
+        draft.approvals = draft.approvals.used(kept)
+    return kept
+
+
+def _run_let_through(draft: Draft, command: Act, kept: Kept, step_id: str) -> Answer:
+    """A person has let the call through already, so it runs as one that the policy allows, but once."""
+    intent, until = command.intent, draft.now_ms + draft.rules.step_timeout_ms
+    accepted = _accept(draft, intent, {"tool_id": intent.tool_id} | _given(intent))
+    created = _created(intent, 1, until) | {"remote": intent.remote, "answered_as": kept.step_id}
+    entries = [("step.created", created, step_id)]
+    if intent.remote:
+        entries.append(("step.dispatched", _job(draft, until), step_id))
+    draft.batch(entries, chain=accepted)
+    if intent.remote:
+        draft.approvals = draft.approvals.let_through(step_id, kept, intent.idempotency_key)
+        draft.dispatch(step_id, command.linked)
+    draft.count(metrics.intents(intent.type, "accepted"))
+    return ACCEPTED | {"step_id": step_id}
+
+
+def _deny_again(draft: Draft, intent: Intent, verdict: Verdict, kept: Kept) -> Answer:
+    told: Answer = {"intent_type": intent.type, "tool_id": intent.tool_id, "reason": kept.reason}
+    draft.append("intent.denied", told | {"rule_id": verdict.rule_id, "answered_as": kept.step_id} | _given(intent))
+    draft.count(metrics.intents(intent.type, "denied"))
+    return {"accepted": False, "error": kept.reason, "rule_id": verdict.rule_id}
+
+
+def _job(draft: Draft, until_ms: int) -> Answer:
+    return {"runner_id": "", "job_id": draft.fresh(), "deadline": rfc3339(until_ms)}
 
 
 def _ask_person(draft: Draft, intent: Intent, verdict: Verdict, step_id: str) -> Answer:
@@ -159,6 +200,8 @@ def _ask_person(draft: Draft, intent: Intent, verdict: Verdict, step_id: str) ->
             ("execution.blocked", blocked, ""),
         ]
     )
+    mark = mark_of(intent.tool_id, intent.remote, intent.arguments)
+    draft.approvals = draft.approvals.asked(step_id, mark, intent.idempotency_key)
     draft.count(metrics.intents(intent.type, "pending_approval"))
     return ACCEPTED | {"step_id": step_id, "pending_approval": True}
 

@@ -1,5 +1,6 @@
 """Signals from outside, and people's answers among them (specification sections 1.4, 1.5)."""
 
+from piecework.jsons import Json
 from piecework.kernel import answers, checks
 from piecework.kernel.answers import Said
 from piecework.kernel.changes import Decided, Outcome
@@ -9,7 +10,7 @@ from piecework.kernel.drafts import Decision, Draft
 from piecework.kernel.errors import ConflictError
 from piecework.kernel.events import Event
 from piecework.kernel.evolve import SIGNAL_RESUMES
-from piecework.kernel.ports import Read
+from piecework.kernel.ports import Consumer, Read
 from piecework.kernel.rules import MAX_STORED_SIGNALS
 from piecework.kernel.state import Blocked, Step, StepStatus
 
@@ -31,16 +32,15 @@ def signal(draft: Draft, read: Read, command: Signal) -> Decision:
     return Decision(draft.change(), {})
 
 
-def tool_to_dispatch(read: Read, command: Signal) -> str:
-    """The tool whose runner a signal needs, because it approves a remote step; else empty."""
+def step_let_through(read: Read, command: Signal) -> Step | None:
+    """The step that a signal lets through."""
     execution = read.execution
     if execution is None or execution.status.is_terminal or not answers.is_answer(execution, command):
-        return ""
+        return None
     said = answers.said(execution, command)
     if not said.approved or not checks.awaits_approval(execution, said.step_id):
-        return ""
-    step = execution.steps[said.step_id]
-    return step.tool_id if step.remote else ""
+        return None
+    return execution.steps[said.step_id]
 
 
 def _received(draft: Draft, command: Signal) -> Event:
@@ -75,15 +75,26 @@ def _grant(draft: Draft, step: Step, command: Signal, received: Event) -> None:
     draft.append("execution.resumed", {"reason": "approval granted"}, cause=received.id, chain=received.id)
     if step.remote:
         draft.dispatch(step.id, command.linked)
+    elif draft.state.session is not None:
+        _tell_agent(draft, step, command.consumer)
+
+
+def _tell_agent(draft: Draft, step: Step, consumer: Consumer | None) -> None:
+    """A local step is worked on as soon as its agent is told; while no stream is open, only a successor can be."""
+    if consumer is None or consumer.is_open:
+        draft.approvals = draft.approvals.worked_on(step.id)
+    else:
+        draft.approvals = draft.approvals.left_for(step.id, consumer.generation)
 
 
 def _deny(draft: Draft, step: Step, said: Said, received: Event) -> None:
     draft.outcomes[step.id] = Outcome(StepStatus.FAILED, error=said.reason, is_denied=True)
     draft.note(step, StepStatus.FAILED, said.reason)
+    keeps = draft.state.session is None and draft.approvals.can_keep(step.id)
+    if keeps:
+        draft.approvals = draft.approvals.keep(step.id, approved=False, reason=said.reason)
+    failed: dict[str, Json] = {"error": said.reason, "retryable": False} | ({"answer_kept": True} if keeps else {})
     draft.batch(
-        [
-            ("step.failed", {"error": said.reason, "retryable": False}, step.id),
-            ("execution.resumed", {"reason": "approval denied"}, ""),
-        ],
+        [("step.failed", failed, step.id), ("execution.resumed", {"reason": "approval denied"}, "")],
         chain=received.id,
     )

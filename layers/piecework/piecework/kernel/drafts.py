@@ -11,6 +11,7 @@ from piecework.kernel.changes import (
     Decided,
     HistoryEntry,
     JobPush,
+    LostConsumer,
     Outcome,
     Push,
     QueuedJob,
@@ -18,6 +19,7 @@ from piecework.kernel.changes import (
 )
 from piecework.kernel.events import Event
 from piecework.kernel.evolve import evolve
+from piecework.kernel.kept_answers import Approvals
 from piecework.kernel.ports import Linked
 from piecework.kernel.rules import ENDED_AT_ONCE, SESSION_AFTER_END_MS, Rules
 from piecework.kernel.state import Connection, Execution, Job, Step, StepStatus
@@ -52,6 +54,7 @@ class Draft:
     queue: list[QueuedJob] = field(default_factory=list)
     unqueue: list[QueuedJob] = field(default_factory=list)
     free: list[tuple[Connection, str]] = field(default_factory=list)
+    lost: LostConsumer | None = None
     counts: dict[str, float] = field(default_factory=dict)
     durations: list[tuple[str, float]] = field(default_factory=list)
     _state: Execution | None = None
@@ -67,6 +70,16 @@ class Draft:
     @state.setter
     def state(self, state: Execution) -> None:
         self._state = state
+
+    @property
+    def approvals(self) -> Approvals:
+        """What the execution will remember of calls that needed a person."""
+        return self.state.approvals
+
+    @approvals.setter
+    def approvals(self, approvals: Approvals) -> None:
+        if approvals is not self.state.approvals:
+            self.state = replace(self.state, approvals=approvals)
 
     def fresh(self) -> str:
         """A new id."""
@@ -140,6 +153,7 @@ class Draft:
             self.queue.append(queued(self.state, step, job))
             return
         self.set_step(replace(step, job=replace(job, held_by=linked.connection)))
+        self.approvals = self.state.approvals.worked_on(step_id)
         self.job_push = JobPush(
             to=linked.connection,
             job_id=job.id,
@@ -166,12 +180,21 @@ class Draft:
             HistoryEntry(step.id, step.attempt, step.tool_id, status, self.now_ms, error[:HISTORY_ERROR])
         )
 
-    def cancelling(self, steps: Sequence[Step], reason: str) -> list[Entry]:
-        """The entries that cancel steps; their queued jobs go with them."""
+    def cancelling(self, steps: Sequence[Step], reason: str, *, keeps_answers: bool = False) -> list[Entry]:
+        """The entries that cancel steps; their queued jobs go with them, a yes that reached nobody may stay."""
+        entries: list[Entry] = []
         for step in steps:
             self.drop_job(step, frees=False)
             self.note(step, StepStatus.CANCELLED, reason)
-        return [("step.cancelled", {"reason": reason}, step.id) for step in steps]
+            keeps = keeps_answers and self.approvals.can_keep(step.id) and not self._is_asked_about(step)
+            if keeps:
+                self.approvals = self.approvals.keep(step.id, approved=True)
+            told: dict[str, Json] = {"reason": reason} | ({"answer_kept": True} if keeps else {})
+            entries.append(("step.cancelled", told, step.id))
+        return entries
+
+    def _is_asked_about(self, step: Step) -> bool:
+        return self.state.blocked is not None and self.state.blocked.ref == step.id
 
     def count(self, row: str) -> None:
         """Add one to a metric."""
@@ -198,6 +221,7 @@ class Draft:
             queue=tuple(self.queue),
             unqueue=tuple(self.unqueue),
             free=tuple(self.free),
+            lost=self.lost,
             counts=self.counts,
             durations=tuple(self.durations),
         )

@@ -10,6 +10,7 @@ from typing import Final
 
 from piecework.kernel.clocks import millis
 from piecework.kernel.events import TERMINAL, Event
+from piecework.kernel.kept_answers import Approvals
 from piecework.kernel.state import Blocked, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
 
 SIGNAL_RESUMES: Final = "signal received: "
@@ -92,7 +93,8 @@ def _moved(state: Execution, status: Status, event: Event) -> Execution:
 def _started(state: Execution, event: Event) -> Execution:
     payload = event.payload
     session = Session(payload["session_id"], payload["consumer_id"], event.at_ms, expires_at_ms=event.at_ms)
-    return replace(_moved(state, Status.RUNNING, event), session=session, unattended_at_ms=None)
+    approvals = state.approvals.new_run()
+    return replace(_moved(state, Status.RUNNING, event), session=session, unattended_at_ms=None, approvals=approvals)
 
 
 def _blocked(state: Execution, event: Event) -> Execution:
@@ -133,6 +135,7 @@ def _ended(status: Status) -> Callable[[Execution, Event], Execution]:
             resumed_by=None,
             unattended_at_ms=None,
             ended_at_ms=event.at_ms,
+            approvals=Approvals(),
         )
 
     return ended
@@ -170,7 +173,7 @@ def _step_created(state: Execution, event: Event) -> Execution:
     step = Step(
         id=event.step_id,
         tool_id=payload["tool_id"],
-        remote=payload["max_attempts"] > 1,
+        remote=payload.get("remote", payload["max_attempts"] > 1),
         status=StepStatus.PENDING,
         attempt=payload["attempt"],
         max_attempts=payload["max_attempts"],
@@ -228,7 +231,8 @@ def _step_ended(state: Execution, event: Event) -> Execution:
 
 
 def _without(state: Execution, step_id: str) -> Execution:
-    return replace(state, steps={found: step for found, step in state.steps.items() if found != step_id})
+    steps = {found: step for found, step in state.steps.items() if found != step_id}
+    return replace(state, steps=steps, approvals=state.approvals.worked_on(step_id))
 
 
 ENDS: Final[Mapping[str, StepStatus]] = {

@@ -27,7 +27,7 @@ from piecework.kernel.commands import (
 from piecework.kernel.commits import Assigner, Commits, Dispatcher, Surroundings
 from piecework.kernel.cursors import page_of, place_of
 from piecework.kernel.decide import decide_new
-from piecework.kernel.decide_signals import tool_to_dispatch
+from piecework.kernel.decide_signals import step_let_through
 from piecework.kernel.drafts import Decision
 from piecework.kernel.errors import ConflictError, NotFoundError, SessionExpired
 from piecework.kernel.events import Event
@@ -35,10 +35,22 @@ from piecework.kernel.evolve import APPROVALS
 from piecework.kernel.hosted import HOSTED
 from piecework.kernel.intents import CHOICES, Intents, Judging
 from piecework.kernel.policy.windows import RateWindows
-from piecework.kernel.ports import Agents, Approval, Executions, Filter, Linked, Moved, Read, Row, Runners, View
+from piecework.kernel.ports import (
+    Agents,
+    Approval,
+    Consumer,
+    Executions,
+    Filter,
+    Linked,
+    Moved,
+    Read,
+    Row,
+    Runners,
+    View,
+)
 from piecework.kernel.rules import Rules
 from piecework.kernel.sessions import Sessions
-from piecework.kernel.state import Execution
+from piecework.kernel.state import Execution, Step
 from piecework.kernel.touching import Touching
 
 FRESH_MS: Final = 1_500  # a quarter of what a lapsed consumer stays on record
@@ -135,8 +147,8 @@ class Kernel:
             checks.known(read)
             if needs_another_look(read, command) and next(looks, False):
                 raise Moved
-            linked = self._choose(tool_to_dispatch(read, command), taken)
-            return self._commits.decided(read, replace(command, linked=linked))
+            step = step_let_through(read, command)
+            return self._commits.decided(read, self._with_connections(read, command, step, taken) if step else command)
 
         step_id = command.step_id if signal_type in APPROVALS else ""
         answer = self._commits.run(execution_id, attempt, step_id=step_id, with_decision=bool(step_id))
@@ -192,7 +204,15 @@ class Kernel:
 
     def agent_lost(self, execution_id: str, session_id: str) -> bool:
         """The consumer of a session is gone for good; False when the execution has moved on."""
-        return bool(self._commits.run_command(execution_id, AgentLost(session_id)))
+
+        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
+            if read.execution is None:
+                return Decision(None, answer=False)
+            needs_consumer = any(call.generation for call in read.execution.approvals.calls.values())
+            consumer = self._consumer_of(read.execution) if needs_consumer else None
+            return self._commits.decided(read, AgentLost(session_id, consumer))
+
+        return bool(self._commits.run(execution_id, attempt))
 
     def send_failed(self, execution_id: str, session_id: str) -> bool:
         """An assignment was taken for its stream and could not be written."""
@@ -290,6 +310,16 @@ class Kernel:
         if view is None:
             raise NotFoundError("no such execution")
         return view
+
+    def _with_connections(self, read: Read, command: Signal, step: Step, taken: int) -> Signal:
+        """A signal with whom it sends the step to that it lets through: a runner, or the agent."""
+        if step.remote:
+            return replace(command, linked=self._choose(step.tool_id, taken))
+        return replace(command, consumer=self._consumer_of(read.execution) if read.execution else None)
+
+    def _consumer_of(self, execution: Execution) -> Consumer | None:
+        session = execution.session
+        return self._agents.find(execution.agent_id, session.consumer_id) if session else None
 
     def _choose(self, tool_id: str, taken: int) -> Linked | None:
         return self._commits.dispatcher.choose(tool_id) if tool_id and taken < CHOICES else None

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from piecework.kernel.kept_answers import Approvals
+
 
 class Status(StrEnum):
     """Where an execution is (section 1.1)."""
@@ -126,6 +128,7 @@ class Execution:
     ended_at_ms: int | None = None
     is_tainted: bool = False
     has_answered: bool = False  # a person has answered about a step of it, or may have
+    approvals: Approvals = field(default_factory=Approvals, compare=False)  # kept beside what the log tells
 
     @property
     def is_waiting(self) -> bool:
