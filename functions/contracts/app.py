@@ -49,4 +49,4 @@ def respond(request: Request) -> Response:
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point."""
     wiring.public_url.learn(event.get("requestContext") or {})
-    return serve("contracts", respond, event, context, wiring.telemetry, wiring.rates.check)
+    return serve("contracts", respond, event, context, wiring.telemetry, wiring.rates.check, origin=wiring.origin)

@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from piecework.errors import PieceworkError
+from piecework.hire.cors import cors_headers
 from piecework.hire.door import error_response
 from piecework.hire.ids import new_request_id, task_id
 from piecework.hire.rates import source_of
@@ -62,7 +63,7 @@ async def healthz() -> dict[str, bool]:
 @app.get("/{base:path}/stream/{task}")  # behind a domain's base path
 async def stream(request: Request, task: str) -> Response:
     """The task's events after the last one seen, 204 when it has ended and there is none."""
-    headers = {**HEADERS, "X-Request-Id": new_request_id()}
+    headers = {**HEADERS, **cors_headers(wiring.origin), "X-Request-Id": new_request_id()}
     try:
         reading = Reading(*await run_in_threadpool(_asked, request, task))
         batch = await (reading.next() if wiring.stays_open else reading.wait(HOLD_SECONDS))

@@ -340,3 +340,19 @@ def test_the_build_has_a_target_for_every_function_and_layer(root, worker):
         assert f"build-{name}Function:\n\t$(BUILD) {folder} " in made
         assert (root / "functions" / folder / "app.py").is_file()
     assert "build-HireLayer:" in layers
+
+
+@pytest.mark.parametrize("origin", ["*", "https://seeker.example"])
+def test_gateway_responses_and_the_bucket_let_the_origins_read_that_the_functions_let(load_template, origin):
+    template = load_template(DeployWorkerDoor="true", WorkerCorsOrigin=origin)
+    responses = template.of_type("AWS::Serverless::Api")["WorkerApi"]["GatewayResponses"]
+    headers = [response["ResponseParameters"]["Headers"] for response in responses.values()]
+    functions = template.of_type("AWS::Serverless::Function")
+    (bucket,) = template.of_type("AWS::S3::Bucket").values()
+    (rule,) = bucket["CorsConfiguration"]["CorsRules"]
+
+    assert {each["Access-Control-Allow-Origin"] for each in headers} == {f"'{origin}'"}
+    assert all("Retry-After" in each["Access-Control-Expose-Headers"] for each in headers)
+    assert rule["AllowedOrigins"] == [origin] and set(rule["AllowedMethods"]) == {"GET", "HEAD"}
+    for name in ("HireFunction", "ContractsFunction", "WorkerStreamsFunction"):
+        assert functions[name]["Environment"]["Variables"]["CORS_ORIGIN"] == origin

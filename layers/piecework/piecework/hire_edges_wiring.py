@@ -40,6 +40,7 @@ class StreamsWiring:
     tokens: Callable[[], StreamTokens]
     stays_open: bool
     rates: Rates
+    origin: str
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
     public_url: PublicUrl = field(default_factory=lambda: PublicUrl(""))
@@ -87,7 +88,9 @@ def streams_wiring() -> StreamsWiring:
     streams = Streams(StreamTable(clients.dynamodb, work), tasks, now_in_ms)
     stays_open = settings.sse_mode == "streaming"
     telemetry = LambdaTelemetry(os.environ)
-    return StreamsWiring(streams, stream_tokens, stays_open, Rates(), now_in_ms, telemetry, public_url)
+    return StreamsWiring(
+        streams, stream_tokens, stays_open, Rates(), settings.cors_origin, now_in_ms, telemetry, public_url
+    )
 
 
 def manifest_body() -> dict[str, Json]:

@@ -33,6 +33,7 @@ class ContractsWiring:
 
     registration: Registration
     rates: Rates
+    origin: str
     telemetry: LambdaTelemetry
     public_url: PublicUrl
 
@@ -43,6 +44,7 @@ class HireWiring:
 
     worker: Worker
     rates: Rates
+    origin: str
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
     public_url: PublicUrl
@@ -81,7 +83,7 @@ def contracts_wiring() -> ContractsWiring:
         now_in_ms,
         executions.read,
     )
-    return ContractsWiring(registration, Rates(), LambdaTelemetry(os.environ), public_url)
+    return ContractsWiring(registration, Rates(), settings.cors_origin, LambdaTelemetry(os.environ), public_url)
 
 
 def worker_bundle() -> Bundle:
@@ -115,7 +117,7 @@ def hire_wiring() -> HireWiring:
         inline_bytes=settings.inline_output_bytes,
         body_bytes=settings.max_body_bytes,
     )
-    return HireWiring(worker, Rates(), now_in_ms, telemetry, public_url)
+    return HireWiring(worker, Rates(), settings.cors_origin, now_in_ms, telemetry, public_url)
 
 
 def due_wiring() -> DueWiring:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkError, TooLarge, UnsupportedMediaType
+from piecework.hire.cors import ANY, cors_headers, preflight
 from piecework.hire.errors import SHARED_CODES, WorkerError
 from piecework.hire.ids import new_request_id
 from piecework.http import JSON_MEDIA_TYPE, Request, Response
@@ -55,22 +56,23 @@ def serve(
     to: Telemetry,
     limit: Callable[[Request], None] = lambda request: None,
     request_id: Callable[[], str] = new_request_id,
+    origin: str = ANY,
 ) -> dict[str, Any]:
     """Answer one proxy event: route, rate, `respond`, one outcome line; every failure in the door's own body.
 
-    `respond` sets a body and what differs from the common headers; `limit` raises RATE_LIMITED.
+    `respond` sets a body and what differs from the common headers; `limit` raises RATE_LIMITED; `origin` may read it.
     """
     request = Request.from_event(event, context.get_remaining_time_in_millis)
     try:
         check_route(request)
         limit(request)
-        response = respond(request)
+        response = preflight(ROUTES[request.resource]) if request.method == "OPTIONS" else respond(request)
     except PieceworkError as error:
         response = error_response(error)
     except Exception:  # noqa: BLE001  # the door's outer edge: a bug is logged and answered without its text
         to.bug(name)
         response = error_response(Internal("internal error; the worker's log has it"))
-    own = {**HEADERS, **response.headers, "X-Request-Id": request_id()}
+    own = {**HEADERS, **cors_headers(origin), **response.headers, "X-Request-Id": request_id()}
     facts = {"status": response.status, "request_id": own["X-Request-Id"], "trace_id": request.trace_id}
     to.outcome(name, {**facts, **response.facts}, response.counts)
     return Response(response.status, response.body, own, response.is_binary).to_proxy()
@@ -91,7 +93,7 @@ def check_route(request: Request) -> None:
     allowed = ROUTES.get(request.resource)
     if allowed is None or request.path.endswith("/"):
         raise NotFound("no such path here; see GET /manifest")
-    if request.method not in allowed:
+    if request.method not in (*allowed, "OPTIONS"):
         raise MethodNotAllowed(f"use {' or '.join(allowed)} here", allowed)
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from piecework.settings import TRUE, Reader
 
 ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
+ORIGIN: Final = re.compile(r"\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 MOST_ATTEMPTS: Final = 10
 LONGEST_URL_TTL: Final = 43_200  # seconds; a role's credentials seldom live longer
@@ -35,6 +36,7 @@ class WorkerSettings:
     result_days: int = 7
     stream_unpaid_output: bool = False
     sse_mode: str = "buffered"
+    cors_origin: str = "*"  # whose pages may call this door
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Self:
@@ -62,6 +64,7 @@ class WorkerSettings:
             result_days=reader.positive("RESULT_DAYS", 7),
             stream_unpaid_output=reader.switch("STREAM_UNPAID_OUTPUT"),
             sse_mode=reader.choice("SSE_MODE", ("buffered", "streaming")),
+            cors_origin=_origin(reader),
         )
         reader.finish()
         return settings
@@ -92,6 +95,13 @@ def _agent_id(reader: Reader) -> str:
     if agent_id and not re.fullmatch(r"agent_[a-z0-9]+", agent_id):
         reader.problem("WORKER_AGENT_ID must match agent_[a-z0-9]+")
     return agent_id
+
+
+def _origin(reader: Reader) -> str:
+    origin = reader.text("CORS_ORIGIN", "*")
+    if not ORIGIN.fullmatch(origin):
+        reader.problem("CORS_ORIGIN must be * or one origin such as https://seeker.example")
+    return origin
 
 
 def _is_on(reader: Reader, name: str) -> bool:
