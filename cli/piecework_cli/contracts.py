@@ -162,7 +162,8 @@ def _party(document: dict[str, Json]) -> WorkerIdentity:
     """The worker that the contract itself names, on whatever network: whether it is ours, the worker decides."""
     try:
         worker = document["parties"]["worker"]
-        return WorkerIdentity(str(worker["agent_id"]), frozenset({str(worker["wallet"]).lower()}), allow_testnet=True)
+        wallets = frozenset({str(worker["wallet"]).lower()})
+        return WorkerIdentity(str(worker["agent_id"]), wallets, allow_testnet=True, sees_base=True)
     except (KeyError, TypeError):
         raise CommandError("the contract names no worker") from None
 

@@ -64,7 +64,12 @@ class Target:
     @cached_property
     def variables(self) -> Mapping[str, str]:
         """The worker's environment: tables, addresses, settings."""
-        near = {"AWS_ENDPOINT_URL": local_url(AWS_DISTANCE), "FACILITATOR_URL": local_url(FACILITATOR_DISTANCE)}
+        facilitator = local_url(FACILITATOR_DISTANCE)
+        near = {
+            "AWS_ENDPOINT_URL": local_url(AWS_DISTANCE),
+            "FACILITATOR_URL": facilitator,
+            "BASE_RPC_URL": f"{facilitator}/rpc",
+        }
         found = variables_of(self.stack, SETTINGS_OF) if self.stack else {**LOCAL, **near}
         return {**found, **{name: value for name, value in os.environ.items() if value}}
 

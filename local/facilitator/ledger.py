@@ -1,6 +1,7 @@
 """The stub's chain: nonces that are spent once, transactions, and a JSON-RPC view of both.
 
-It is the truth that tests judge by: `charges` counts the transfers that really happened.
+It is the truth that tests judge by: `charges` counts the transfers that really happened. A node answers as of the block
+that it is asked for, and knows no block after its own head, which may stand behind the chain's.
 """
 
 import secrets
@@ -16,6 +17,13 @@ CANCELED: Final = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a593
 STATE_SELECTOR: Final = "0xe94a0102"
 BLOCK_SECONDS: Final = 2
 FIRST_BLOCK_TIME: Final = 1_700_000_000
+LATEST: Final = "latest"
+NO_SUCH_METHOD: Final = {"code": -32601, "message": "no such method here"}
+NO_SUCH_BLOCK: Final = {"code": -32000, "message": "header not found"}
+
+
+class _NoSuchBlock(Exception):
+    """The node has not come to this block yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +90,25 @@ class Ledger:
         with self._lock:
             return [seen.transfer for seen in self.transactions.values() if seen.kind == "used"]
 
-    def rpc(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer one JSON-RPC request for reading."""
+    def rpc(self, request: Mapping[str, Any], behind: float = 0.0) -> dict[str, Any]:
+        """Answer one JSON-RPC request for reading, as a node that stands so many seconds behind the chain."""
+        with self._lock:
+            now = self.clock() - behind
+            mined = [seen for seen in self.transactions.values() if seen.mined_at <= now]
+            return _Node(mined, _block_at(now)).answer(request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What one node knows: everything up to its head."""
+
+    transactions: Sequence[Transaction]
+    head: int
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         methods: Mapping[str, Callable[..., Any]] = {
             "eth_chainId": lambda: hex(8453),
-            "eth_getBlockByNumber": lambda *_: {"number": hex(self._block()), "timestamp": hex(int(self.clock()))},
+            "eth_getBlockByNumber": self._block,
             "eth_getTransactionReceipt": self._receipt,
             "eth_call": self._call,
             "eth_getLogs": self._logs,
@@ -94,37 +116,52 @@ class Ledger:
         answer = {"jsonrpc": "2.0", "id": request.get("id")}
         method = methods.get(str(request.get("method")))
         if method is None:
-            return {**answer, "error": {"code": -32601, "message": "no such method here"}}
-        with self._lock:
+            return {**answer, "error": NO_SUCH_METHOD}
+        try:
             return {**answer, "result": method(*request.get("params", ()))}
+        except _NoSuchBlock:
+            return {**answer, "error": NO_SUCH_BLOCK}
 
-    def _block(self, at: float | None = None) -> int:
-        return int((self.clock() if at is None else at) - FIRST_BLOCK_TIME) // BLOCK_SECONDS
+    def _number(self, named: str) -> int:
+        number = self.head if named == LATEST else int(named, 16)
+        if number > self.head:
+            raise _NoSuchBlock
+        return number
+
+    def _block(self, named: str, _: bool = False) -> dict[str, str]:
+        number = self._number(named)
+        return {"number": hex(number), "timestamp": hex(FIRST_BLOCK_TIME + number * BLOCK_SECONDS)}
 
     def _receipt(self, hash_: str) -> dict[str, Any] | None:
-        seen = self.transactions.get(hash_)
-        if seen is None or seen.mined_at > self.clock():
+        seen = next((seen for seen in self._until(self.head) if seen.hash == hash_), None)
+        if seen is None:
             return None
         status = "0x0" if seen.kind == "reverted" else "0x1"
-        block = hex(self._block(seen.mined_at))
+        block = hex(_block_at(seen.mined_at))
         return {"transactionHash": hash_, "blockNumber": block, "status": status, "logs": _events(seen)}
 
-    def _call(self, call: Mapping[str, str], _: str) -> str:
+    def _call(self, call: Mapping[str, str], block: str) -> str:
         payer, nonce = "0x" + call["data"][34:74], "0x" + call["data"][74:]
         if not call["data"].startswith(STATE_SELECTOR):
             return "0x"
         key = (call["to"].lower(), payer, nonce)
-        is_spent = any(seen.transfer.key == key and seen.kind != "reverted" for seen in self._mined())
+        known = self._until(self._number(block))
+        is_spent = any(seen.transfer.key == key and seen.kind != "reverted" for seen in known)
         return f"0x{int(is_spent):064x}"
 
     def _logs(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
-        first, last = int(wanted["fromBlock"], 16), int(wanted["toBlock"], 16)
-        in_range = (seen for seen in self._mined() if first <= self._block(seen.mined_at) <= last)
+        first, last = int(wanted["fromBlock"], 16), self._number(wanted["toBlock"])
+        in_range = (seen for seen in self._until(last) if first <= _block_at(seen.mined_at))
         events = (event for seen in in_range for event in _events(seen))
         return [event for event in events if _matches(event, wanted["address"].lower(), wanted["topics"])]
 
-    def _mined(self) -> list[Transaction]:
-        return [seen for seen in self.transactions.values() if seen.mined_at <= self.clock()]
+    def _until(self, block: int) -> list[Transaction]:
+        return [seen for seen in self.transactions if _block_at(seen.mined_at) <= block]
+
+
+def _block_at(seconds: float) -> int:
+    """The newest block at a time."""
+    return int(seconds - FIRST_BLOCK_TIME) // BLOCK_SECONDS
 
 
 def _events(seen: Transaction) -> list[dict[str, Any]]:

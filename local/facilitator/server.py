@@ -8,10 +8,13 @@
 A list of words is used up call by call; its last word stays. Words for `verify`: ok, 500, hang, garbage, other-payer,
 invalid:REASON (HTTP 200), 400:REASON. For `settle`: ok, fail:REASON, revert, cancelled, pending500, pending200,
 pending202, hang, lost (charged, then silent), cut (connection closed), lost-cut, garbage, lost-garbage, nohash, 500,
-401, other-payer. For `supported`: ok, none, 500, hang.
+401, other-payer, unknown-hash (success, and a hash that no chain has). For `supported`: ok, none, 500, hang. For `rpc`,
+the node of the chain: ok, behind:SECONDS (a node that stands so far behind), pool:SECONDS (several nodes behind one
+address: one that stands behind tells the latest block, the others answer the rest), 500, hang.
 """
 
 import json
+import secrets
 import threading
 import time
 from collections.abc import Mapping
@@ -47,7 +50,7 @@ class StubFacilitator:
     def reset(self) -> None:
         """Forget the calls and every switch; the chain stays as it is."""
         self.calls: list[dict[str, Any]] = []
-        self._words: dict[str, list[str]] = {"supported": ["ok"], "verify": ["ok"], "settle": ["ok"]}
+        self._words: dict[str, list[str]] = {"supported": ["ok"], "verify": ["ok"], "settle": ["ok"], "rpc": ["ok"]}
 
     def say(self, call: str, *words: str) -> None:
         """What the next answers of a call are; the last word stays."""
@@ -151,11 +154,22 @@ class StubFacilitator:
             self._hang()
         if word == "cut":
             raise _Cut
+        if word == "unknown-hash":
+            return 200, _success(asked, f"0x{secrets.token_hex(32)}")
         if word in {"revert", "cancelled"}:
             if word == "cancelled":
                 self.ledger.add("cancelled", asked.transfer)
             return 200, _failure(asked, "transaction_failed", self.ledger.add("reverted", asked.transfer).hash)
         return self._charge(asked, word)
+
+    def rpc(self, request: Mapping[str, Any]) -> tuple[int, Any]:
+        word, _, seconds = self._next("rpc").partition(":")
+        if word == "hang":
+            self._hang()
+        if word == "500":
+            return 500, {"error": "no"}
+        lags = word == "behind" or (word == "pool" and request.get("method") == "eth_getBlockByNumber")
+        return 200, self.ledger.rpc(request, float(seconds) if lags else 0.0)
 
     def _charge(self, asked: Asked, word: str) -> tuple[int, Any]:
         earlier = self.ledger.spent_by(asked.transfer)
@@ -183,7 +197,8 @@ class StubFacilitator:
         with self._lock:
             words = self._words[call]
             word = words.pop(0) if len(words) > 1 else words[0]
-            self.calls.append({"call": call, "nonce": asked.transfer.nonce if asked else None, "word": word})
+            if call != "rpc":
+                self.calls.append({"call": call, "nonce": asked.transfer.nonce if asked else None, "word": word})
             return word
 
     def _hang(self) -> None:
@@ -224,7 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
         routes = {
             "/verify": lambda: stub.verify(question),
             "/settle": lambda: stub.settle(question),
-            "/rpc": lambda: (200, stub.ledger.rpc(question)),
+            "/rpc": lambda: stub.rpc(question),
         }
         self._answer(routes.get(self.path))
 

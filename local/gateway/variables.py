@@ -20,6 +20,8 @@ PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
 PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
 FILES_KEY: Final = "PIECEWORK_DELIVERABLES_KEY_ARN"
 EMULATED_KEY: Final = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/local"  # the emulator asks for a key's name
+RPC_URL: Final = "BASE_RPC_URL"
+CHAIN_SEEN: Final = "BASE_CHAIN_SEEN"
 RUNS_EXECUTORS: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # whoever has it runs what the user wrote
 # What only exists here, and what a function must have from the template to see it: most stand for a secret or a file.
 LOCAL: Final[Mapping[str, str]] = {
@@ -65,9 +67,10 @@ def of_function(function: Function, caller: Mapping[str, str], *, public_url: st
     given = function.environment
     passed = {name: value for name, value in caller.items() if _reaches(name, function)}
     urls = {name: public_url for name in (PUBLIC_URL, PUBLIC_BASE_URL) if name in given}
+    seen = {name: "true" for name in given if name == CHAIN_SEEN and caller.get(RPC_URL)}  # a condition in the template
     region = {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
     emulated = _emulated(given) if "AWS_ENDPOINT_URL" in caller else {}
-    return {**given, **emulated, **urls, **region, **passed, **_lambda(function)}
+    return {**given, **emulated, **urls, **seen, **region, **passed, **_lambda(function)}
 
 
 def _emulated(given: Mapping[str, str]) -> dict[str, str]:

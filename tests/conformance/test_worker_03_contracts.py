@@ -71,6 +71,7 @@ def worker(gateway):
         PUBLIC_BASE_URL=PUBLIC_BASE_URL,
         WORKER_WALLETS=WORKER_WALLET,
         WORKER_AGENT_ID=WORKER_AGENT_ID,
+        BASE_RPC_URL="http://127.0.0.1:9/rpc",  # real money is taken only where its chain can be seen
     )
     yield running.http
     running.close()

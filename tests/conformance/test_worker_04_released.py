@@ -161,14 +161,21 @@ class Silent:
 
 
 def test_a_node_that_does_not_answer_is_asked_again(stub):
-    nodes = [Silent(), RpcChain(stub.rpc_url)]
-    stage = Stage(stub, ports={"chain_of": lambda network: nodes.pop(0)})
+    chain = RpcChain(stub.rpc_url)
+    nodes = [Silent(), chain]
+    stage = Stage(stub, ports={"chain_of": lambda network: nodes[0]})
     contract, payload = released_by(stage, "a task that failed")
     stub.ledger.charge(transfer_of(payload, contract))
+    (due,) = watched(stage)
+    stage.clock.now_ms = due.at_ms
 
+    stage.sweep()
+    (again,) = watched(stage)
+    nodes.pop(0)
     stage.settle_down(LONGEST_SECONDS + 120)
 
-    assert nodes == [] and len(refunds(stage)) == 1 and watched(stage) == []
+    assert due.at_ms < again.at_ms <= due.at_ms + 600_000
+    assert len(refunds(stage)) == 1 and watched(stage) == []
 
 
 def test_a_spent_payment_whose_log_no_node_has_is_given_up_in_the_end(stub):
@@ -189,10 +196,40 @@ def test_a_spent_payment_whose_log_no_node_has_is_given_up_in_the_end(stub):
     assert waits.at_ms < stage.clock() and watched(stage) == [] and refunds(stage) == []
 
 
-def test_without_a_node_nobody_can_be_asked(stub):
+def test_on_a_testnet_without_a_node_nobody_can_be_asked(stub):
     stage = Stage(stub, with_chain=False)
     released_by(stage, "a task that failed")
 
     stage.settle_down(LONGEST_SECONDS + 120)
 
     assert watched(stage) == [] and refunds(stage) == []
+
+
+def test_real_money_is_looked_for_again_once_there_is_a_node(stub):
+    chain = RpcChain(stub.rpc_url)
+    nodes = [chain, None, chain]
+    stage = Stage(stub, ports={"chain_of": lambda network: nodes[0]})
+    contract, payload = released_by(stage, "a task that failed")
+    stub.ledger.charge(transfer_of(payload, contract))
+    nodes.pop(0)
+    stage.settle_down(LONGEST_SECONDS + 120)
+    assert len(watched(stage)) == 1 and refunds(stage) == []
+
+    nodes.pop(0)
+    stage.settle_down(DAY)
+
+    assert watched(stage) == [] and len(refunds(stage)) == 1
+
+
+def test_a_node_that_stands_behind_ends_no_watch(stage, stub):
+    contract, payload = released_by(stage, "a task that failed")
+    (due,) = watched(stage)
+    stub.say("rpc", "behind:70")
+    stage.clock.now_ms = due.at_ms + 20_000
+    stage.sweep()
+    spent = stub.ledger.charge(transfer_of(payload, contract))
+    stub.say("rpc", "ok")
+
+    stage.settle_down(DAY + 120)
+
+    assert [row.transaction for row in refunds(stage)] == [spent.hash] and watched(stage) == []

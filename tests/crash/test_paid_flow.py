@@ -1,7 +1,7 @@
 """Crash sweep of the paid flow: every named flow stopped before and after each call it makes, then recovered.
 
 The facilitator's chain is the judge. Safety: money moves at most once, and whatever was delivered was charged.
-Liveness: within five minutes of the flow's own clock, with nobody asking, no record is left in between; and a seeker
+Liveness: within five minutes of the flow's own clock (ten beside a node that stands behind), with nobody asking, no record is left in between; and a seeker
 that repeats its requests gets the flow's expected end. The calls are those to the embedded AWS, to the queues, and to
 the facilitator and its node.
 """
@@ -84,6 +84,7 @@ class TappedStage(Stage):
         stub.reset()
         stub.ledger.transactions.clear()
         stub.say("settle", *flow.settle)
+        stub.say("rpc", *flow.node)
         dynamodb, s3 = Tapped(place.dynamodb, self.tap), Tapped(place.s3, self.tap)
         self.plain_due = DueTable(place.dynamodb, place.due)
         super().__init__(
@@ -194,6 +195,8 @@ class Flow:
     act: Callable[[TappedStage], object]
     executor: str = "probe"
     settle: tuple[str, ...] = ("ok",)
+    node: tuple[str, ...] = ("ok",)  # how the chain's node stands, call by call
+    recovery_seconds: int = RECOVERY_SECONDS  # a node that stands behind delays what it is asked about
     failures: int = 0
     failure: type[Exception] = Retryable
     works_seconds: float = 0
@@ -248,6 +251,8 @@ def other_input(stage: TappedStage) -> None:
 
 
 WEBHOOK = (("callbacks__webhook_url", "https://seeker.example/hooks"),)
+POOL_BEHIND = ("pool:100",) * 4 + ("ok",)
+NODE_BEHIND = ("behind:100",) * 4 + ("ok",)
 FLOWS = [
     Flow("paid", paid),
     Flow("asked_then_paid", asked_then_paid),
@@ -269,6 +274,15 @@ FLOWS = [
     ),
     Flow("not_taken_then_paid", paid_again, settle=("fail:insufficient_funds", "ok")),
     Flow("charged_without_an_answer", reconciled, settle=("lost-cut", "ok")),
+    Flow(
+        "charged_beside_a_pool_with_a_node_behind",
+        reconciled,
+        settle=("lost-cut", "ok"),
+        node=POOL_BEHIND,
+        recovery_seconds=600,
+    ),
+    Flow("charged_beside_a_node_behind", reconciled, settle=("lost-cut", "ok"), node=NODE_BEHIND, recovery_seconds=600),
+    Flow("charged_and_not_seen_yet", reconciled, node=("behind:20",)),
     Flow("not_charged_without_an_answer", reconciled, settle=("cut", "ok")),
     Flow("pending", reconciled, settle=("pending500", "ok")),
     Flow("not_sent", reconciled, settle=("401", "ok")),
@@ -297,13 +311,13 @@ def sweep(place: Place, stub: Any, flow: Flow, point: int) -> list[str]:
     except Crashed:
         where = f"{where} ({stage.tap.calls[-1]})"
     stage.tap.arm(None)
-    stage.settle_down(RECOVERY_SECONDS)
+    stage.settle_down(flow.recovery_seconds)
     if stage.where in IN_BETWEEN:
-        stage.problems.append(f"still {stage.where} after {RECOVERY_SECONDS} s")
+        stage.problems.append(f"still {stage.where} after {flow.recovery_seconds} s")
     for _ in range(4):
         if stage.where is not flow.end:
             flow.act(stage)
-            stage.settle_down(RECOVERY_SECONDS)
+            stage.settle_down(flow.recovery_seconds)
     return problems_at_the_end(stage, flow, where)
 
 

@@ -276,4 +276,4 @@ class TestUnknownSettlementsByItsChain:
         other = a_payment(nonce="0x" + "cd" * 32, key=SEEKER_KEY)
         paid = settle(facilitator, other)
 
-        assert look(stub, facilitator, paid.transaction) == SettleAgain()
+        assert isinstance(look(stub, facilitator, paid.transaction), Wait)

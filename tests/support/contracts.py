@@ -6,6 +6,7 @@ from typing import Any
 
 from piecework.hire.contracts import DAY_MS, ContractRecord, WorkerIdentity, time_in_ms, time_text, validate
 from piecework.hire.networks import NETWORKS
+from piecework.hire.settings import WorkerSettings
 from piecework.hire.signatures import contract_hash, sign
 
 SEEKER_KEY = "0x" + "11" * 32
@@ -14,7 +15,15 @@ SEEKER_WALLET = "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"
 WORKER_WALLET = "0x1563915e194D8CfBA1943570603F7606A3115508"
 WORKER_AGENT_ID = "agent_work01"
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
-IDENTITY = WorkerIdentity(WORKER_AGENT_ID, frozenset({WORKER_WALLET.lower()}))
+SETTINGS = {  # of a worker that takes real money, and money of a testnet
+    "PUBLIC_BASE_URL": "https://w.example/hire",
+    "WORKER_WALLETS": WORKER_WALLET,
+    "WORKER_AGENT_ID": WORKER_AGENT_ID,
+    "BASE_RPC_URL": "https://node.example",
+    "ALLOW_TESTNET": "true",
+}
+IDENTITY = WorkerIdentity.of(WorkerSettings.from_env(SETTINGS | {"ALLOW_TESTNET": "false"}))
+BOTH_NETWORKS = WorkerIdentity.of(WorkerSettings.from_env(SETTINGS))
 EXAMPLE_NOW_MS = time_in_ms("2026-01-06T09:00:00Z")
 EXAMPLE: dict[str, Any] = {
     "version": "HIRE/1.0",
@@ -88,4 +97,4 @@ def signed(document: dict[str, Any], worker_key: str = WORKER_KEY, seeker_key: s
 
 def a_record(now_ms: int = EXAMPLE_NOW_MS, **changes: Any) -> ContractRecord:
     """A validated contract."""
-    return validate(a_contract(now_ms, **changes), None, IDENTITY, now_ms)
+    return validate(a_contract(now_ms, **changes), None, BOTH_NETWORKS, now_ms)

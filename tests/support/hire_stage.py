@@ -146,6 +146,7 @@ class Stage:
     ) -> None:
         self.clock = clock or FakeClock(START_MS)
         self.stub = facilitator
+        self.usual = {} if with_chain else {"terms__price__network": "base-sepolia"}  # real money needs a node
         facilitator.ledger.clock = lambda: self.clock() / 1000
         self.log, self.telemetry = QuietLog(), Telemetry()
         self.do: Callable[[Task, Run], Outcome] = score
@@ -183,6 +184,9 @@ class Stage:
             **{**defaults, **given},
         )
         self.worker: Worker = assemble(self.ports, Rules(BASE, **(rules or {})), **limits)
+        looking = getattr(self.worker.charging, "confirming", None)
+        if looking is not None:
+            looking.__dict__["pause"] = lambda seconds: None  # the clock here stands still while a node is asked again
 
     @property
     def function_ms(self) -> int:
@@ -200,7 +204,7 @@ class Stage:
     def contract(self, executor: str = "probe", **changes: Any) -> ContractRecord:
         """A registered contract of its own."""
         requirements = {} if executor == "probe" else {"task__requirements": [executor]}
-        record = a_record(self.clock(), **{**requirements, **changes})
+        record = a_record(self.clock(), **{**self.usual, **requirements, **changes})
         self.contracts.put(record)
         return record
 

@@ -7,25 +7,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from piecework.hire import rpc
-from piecework.hire.evidence import gather
+from piecework.hire.evidence import Evidence, Unsettled, gather
 from piecework.hire.exchange import Answer, Interrupted, NotSent
 from piecework.hire.facilitator import Verdict, unavailable
+from piecework.hire.reasons import DEFINITE, is_definite
 from piecework.hire.rpc import Block, ChainUnavailable, Log, Receipt, word
 from piecework.hire.settlement import (
-    DEFINITE,
-    ChainEvidence,
     NotPaid,
     Paid,
     PaidUnconfirmed,
     SettleAgain,
     Unknown,
     Unresolved,
-    Unsettled,
-    VerifyEvidence,
     Wait,
     classify,
     give_up_ms,
-    is_definite,
     look_seconds,
     reconcile,
     resend_seconds,
@@ -36,7 +32,9 @@ from tests.support.payments import (
     NOW_MS,
     NOW_S,
     SEEKER,
+    SEPOLIA,
     WORKER,
+    PricedContract,
     a_payment,
     refused,
     settled,
@@ -225,112 +223,138 @@ def record(*hashes, **changes):
 
 
 def chain_says(**changes):
-    return ChainEvidence(**{"nonce_spent": False, "chain_seconds": NOW_S, **changes})
+    return Evidence(**{"seconds": NOW_S, "block": 7, **changes})
 
 
-def verify_says(reason=None):
-    return VerifyEvidence(Verdict(is_valid=reason is None, reason=reason))
+def verify_says(reason=None, at_ms=NOW_MS):
+    return Evidence(at_ms // 1000 - 60, verdict=Verdict(is_valid=reason is None, reason=reason))
 
 
-class TestReconcilingByChain:
-    def test_a_receipt_with_the_transfer_is_paid(self):
-        decision = reconcile(record(HASH), chain_says(nonce_spent=True, paid=HASH), NOW_MS)
+def decide(seen, now_ms, *hashes, **changes):
+    return reconcile(record(*hashes, **changes), seen, now_ms)
 
-        assert decision == Paid(HASH, {"success": True, "transaction": HASH, "network": "eip155:8453", "payer": SEEKER})
 
-    def test_a_cancelled_authorization_is_not_paid(self):
-        decision = reconcile(record(), chain_says(nonce_spent=True, cancelled=True), NOW_MS)
+FUNDS_MISSING = "invalid_exact_evm_insufficient_balance"
+OVER_MS = ENDS_MS + 61_000  # a minute after the authorization's end
+OVER_S = OVER_MS // 1000
+FAILED = {"reverted": frozenset({HASH})}
 
-        assert isinstance(decision, NotPaid)
-        assert decision.reason == "authorization_cancelled"
+# What a witness says, what is known of the record, and what is decided while the evidence is fresh.
+FRESH_DECISIONS = [
+    (chain_says(nonce_spent=True, paid=HASH), {}, NOW_MS, Paid),
+    (chain_says(nonce_spent=True, cancelled=True), {}, NOW_MS, NotPaid),
+    (chain_says(nonce_spent=True), {}, NOW_MS, Wait),
+    (chain_says(seconds=OVER_S), {"hashes": (HASH,)}, OVER_MS, NotPaid),
+    (chain_says(), {"hashes": (HASH,)}, NOW_MS, Wait),
+    (chain_says(reverted=frozenset({OTHER_HASH})), {"hashes": (HASH, OTHER_HASH)}, NOW_MS, Wait),
+    (chain_says(**FAILED), {"hashes": (HASH,)}, NOW_MS, NotPaid),
+    (chain_says(), {}, NOW_MS, SettleAgain),
+    (verify_says("invalid_exact_evm_nonce_already_used"), {}, NOW_MS, PaidUnconfirmed),
+    (verify_says(), {}, NOW_MS, SettleAgain),
+    (verify_says(FUNDS_MISSING, OVER_MS + 60_000), {}, OVER_MS + 60_000, NotPaid),
+    (verify_says("insufficient_funds"), {}, NOW_MS, Wait),
+    (None, {}, NOW_MS, Wait),
+]
+# What stands on the chain counts at any age; what is absent counts while it is fresh.
+LASTING = (Paid, PaidUnconfirmed)
 
-    def test_a_spent_nonce_alone_proves_nothing(self):
-        assert isinstance(reconcile(record(), chain_says(nonce_spent=True), NOW_MS), Wait)
-        assert isinstance(reconcile(record(), chain_says(nonce_spent=True), ENDS_MS + 61_000), Wait)
 
-    def test_an_unspent_nonce_after_the_end_is_not_paid_whatever_hash_is_pending(self):
-        late = chain_says(chain_seconds=NOW_S + 961, pending=frozenset({HASH}))
+def stale_ways(seen, known, now_ms):
+    """The same evidence, too old in each way; what a facilitator says names no block."""
+    yield replace(seen, seconds=now_ms // 1000 - 61), known
+    yield seen, {**known, "sent_ms": seen.seconds * 1000 + 1}
+    if seen.block is not None:
+        yield replace(seen, newest_receipt=seen.block + 1), known
 
-        decision = reconcile(record(HASH), late, ENDS_MS + 61_000)
 
-        assert isinstance(decision, NotPaid)
-        assert decision.reason == "authorization_expired_unused"
+class TestReconciling:
+    @pytest.mark.parametrize(("seen", "known", "now_ms", "kind"), FRESH_DECISIONS)
+    def test_fresh_evidence_decides(self, seen, known, now_ms, kind):
+        assert isinstance(reconcile(Unsettled(PAYMENT, TERMS, **known), seen, now_ms), kind)
+
+    @pytest.mark.parametrize(("seen", "known", "now_ms", "kind"), [row for row in FRESH_DECISIONS if row[0]])
+    def test_evidence_that_is_not_fresh_decides_nothing_that_may_still_change(self, seen, known, now_ms, kind):
+        lasts = kind in LASTING or seen.cancelled
+
+        for old, of_record in stale_ways(seen, known, now_ms):
+            found = reconcile(Unsettled(PAYMENT, TERMS, **of_record), old, now_ms)
+            assert isinstance(found, kind if lasts else Wait)
+
+    def test_evidence_as_new_as_the_last_call_and_the_newest_receipt_is_fresh(self):
+        edge = chain_says(newest_receipt=7, **FAILED)
+
+        assert isinstance(decide(edge, NOW_MS + 60_999, HASH, sent_ms=NOW_MS), NotPaid)
+        assert isinstance(decide(edge, NOW_MS + 61_000, HASH, sent_ms=NOW_MS), Wait)
+        assert isinstance(decide(edge, NOW_MS, HASH, sent_ms=NOW_MS + 1), Wait)
+
+    def test_the_reasons_say_why(self):
+        assert decide(chain_says(seconds=OVER_S), OVER_MS).reason == "authorization_expired_unused"
+        assert decide(chain_says(nonce_spent=True, cancelled=True), NOW_MS).reason == "authorization_cancelled"
+        assert decide(chain_says(**FAILED), NOW_MS, HASH).reason == "transaction_failed"
+        assert decide(chain_says(nonce_spent=True, paid=HASH), NOW_MS, HASH) == Paid(
+            HASH, {"success": True, "transaction": HASH, "network": "eip155:8453", "payer": SEEKER}
+        )
+
+    def test_a_spent_nonce_alone_proves_nothing_even_after_the_end(self):
+        assert isinstance(decide(chain_says(nonce_spent=True, seconds=OVER_S), OVER_MS), Wait)
 
     def test_the_end_must_have_passed_by_the_chains_own_clock_and_ours(self):
-        pending = frozenset({HASH})
+        for chain_seconds, now_ms in ((OVER_S - 1, OVER_MS), (OVER_S, OVER_MS - 1_000)):
+            assert isinstance(decide(chain_says(seconds=chain_seconds), now_ms, HASH), Wait)
 
-        for chain_seconds, now_ms in ((NOW_S + 960, ENDS_MS + 61_000), (NOW_S + 961, ENDS_MS + 60_000)):
-            lagging = chain_says(chain_seconds=chain_seconds, pending=pending)
-            assert isinstance(reconcile(record(HASH), lagging, now_ms), Wait)
+    def test_a_call_without_an_answer_may_still_show_for_two_minutes_of_the_chains_time(self):
+        for quiet_ms, kind in ((119_999, Wait), (120_000, NotPaid)):
+            assert isinstance(decide(chain_says(**FAILED), NOW_MS + 30_000, HASH, blind_ms=NOW_MS - quiet_ms), kind)
 
-    def test_a_reported_transaction_without_a_receipt_is_waited_for(self):
-        seen = chain_says(pending=frozenset({HASH}), reverted=frozenset({OTHER_HASH}))
-
-        assert isinstance(reconcile(record(HASH, OTHER_HASH), seen, NOW_MS), Wait)
-
-    def test_when_every_reported_transaction_reverted_it_is_not_paid(self):
-        decision = reconcile(record(HASH), chain_says(reverted=frozenset({HASH})), NOW_MS)
-
-        assert isinstance(decision, NotPaid)
-        assert decision.reason == "transaction_failed"
-
-    def test_a_recent_call_without_an_answer_may_still_show(self):
-        seen = chain_says(reverted=frozenset({HASH}))
-
-        assert isinstance(reconcile(record(HASH, blind_ms=NOW_MS - 119_999), seen, NOW_MS), Wait)
-        assert isinstance(reconcile(record(HASH, blind_ms=NOW_MS - 120_000), seen, NOW_MS), NotPaid)
-
-    def test_an_unspent_nonce_without_any_trace_is_settled_again(self):
-        assert reconcile(record(), chain_says(), NOW_MS) == SettleAgain()
+    def test_nothing_is_settled_again_once_a_transaction_was_named(self):
+        assert isinstance(decide(chain_says(), NOW_MS, HASH, sent_ms=NOW_MS - 600_000), Wait)
 
     def test_nothing_is_settled_again_when_facilitators_would_refuse_it(self):
-        assert reconcile(record(), chain_says(), ENDS_MS - 6_000) == SettleAgain()
-        assert isinstance(reconcile(record(), chain_says(), ENDS_MS - 5_000), Wait)
+        for left_ms, kind in ((6_000, SettleAgain), (5_000, Wait)):
+            now_ms = ENDS_MS - left_ms
+            assert isinstance(decide(chain_says(seconds=now_ms // 1000), now_ms), kind)
 
 
 class TestReconcilingByVerify:
-    def test_a_used_nonce_releases_without_a_receipt(self):
-        seen = verify_says("invalid_exact_evm_nonce_already_used")
+    def test_missing_funds_are_waited_for_until_the_end_is_proven(self):
+        late = OVER_MS + 60_000  # a facilitator's word may be a minute old
 
-        assert reconcile(record(), seen, NOW_MS) == PaidUnconfirmed()
-
-    def test_a_valid_authorization_is_settled_again(self):
-        assert reconcile(record(), verify_says(), NOW_MS) == SettleAgain()
-
-    def test_missing_funds_are_waited_for_until_the_end(self):
-        seen = verify_says("invalid_exact_evm_insufficient_balance")
-
-        assert reconcile(record(), seen, NOW_MS) == Wait(
-            "the facilitator says invalid_exact_evm_insufficient_balance", funds_missing=True
-        )
-        assert isinstance(reconcile(record(), seen, ENDS_MS + 61_000), NotPaid)
+        assert decide(verify_says(FUNDS_MISSING), NOW_MS) == Wait(f"the facilitator says {FUNDS_MISSING}", True)
+        assert isinstance(decide(verify_says(FUNDS_MISSING, late - 1_000), late - 1_000), Wait)
+        assert isinstance(decide(verify_says(FUNDS_MISSING, late), late), NotPaid)
 
     def test_funds_that_were_missing_before_the_end_are_not_paid_after_it(self):
-        seen = verify_says("invalid_exact_evm_payload_authorization_valid_before")
+        late = OVER_MS + 60_000
+        seen = verify_says("invalid_exact_evm_payload_authorization_valid_before", late)
 
-        assert isinstance(reconcile(record(funds_missing_ms=NOW_MS), seen, ENDS_MS + 61_000), NotPaid)
-        assert isinstance(reconcile(record(funds_missing_ms=NOW_MS), seen, ENDS_MS + 60_000), Wait)
-        assert isinstance(reconcile(record(), seen, ENDS_MS + 61_000), Wait)
+        assert isinstance(decide(seen, late, funds_missing_ms=NOW_MS), NotPaid)
+        assert isinstance(decide(seen, late), Wait)
+
+    def test_funds_that_were_missing_before_the_last_call_prove_nothing(self):
+        late = OVER_MS + 60_000
+        seen = verify_says("invalid_exact_evm_payload_authorization_valid_before", late)
+
+        for sent_ms, kind in ((NOW_MS - 60_000, NotPaid), (NOW_MS - 59_999, Wait), (NOW_MS + 90_000, Wait)):
+            assert isinstance(decide(seen, late, funds_missing_ms=NOW_MS, sent_ms=sent_ms), kind)
 
     def test_missing_funds_do_not_count_while_a_lost_call_may_still_show(self):
-        seen = verify_says("invalid_exact_evm_insufficient_balance")
-
-        assert not reconcile(record(blind_ms=NOW_MS - 119_999), seen, NOW_MS).funds_missing
-        assert reconcile(record(blind_ms=NOW_MS - 120_000), seen, NOW_MS).funds_missing
+        for quiet_ms, counts in ((179_999, False), (180_000, True)):
+            found = decide(verify_says(FUNDS_MISSING), NOW_MS, blind_ms=NOW_MS - quiet_ms)
+            assert found.funds_missing is counts
 
     def test_a_balance_read_without_the_nonce_is_no_proof(self):
         """A payer whose last money was this payment has missing funds, too."""
-        seen = verify_says("insufficient_funds")
+        end_ms = give_up_ms(record())
 
-        assert reconcile(record(), seen, NOW_MS) == Wait("the facilitator says insufficient_funds")
-        assert isinstance(reconcile(record(), seen, give_up_ms(record())), Unresolved)
+        assert decide(verify_says("insufficient_funds"), NOW_MS) == Wait("the facilitator says insufficient_funds")
+        assert isinstance(decide(verify_says("insufficient_funds", end_ms), end_ms), Unresolved)
 
-    @pytest.mark.parametrize("reason", ["invalid_payload", "unexpected_verify_error", "unnamed_reason"])
+    @pytest.mark.parametrize("reason", ["invalid_payload", "internal_error", "unnamed_reason"])
     def test_anything_else_is_waited_out(self, reason):
-        assert isinstance(reconcile(record(), verify_says(reason), NOW_MS), Wait)
+        assert isinstance(decide(verify_says(reason), NOW_MS), Wait)
 
 
-VALID_FOR_YEARS = VerifyEvidence(Verdict(is_valid=True))
+VALID_FOR_YEARS = verify_says()
 
 
 class TestGivingUp:
@@ -354,23 +378,25 @@ class TestGivingUp:
         late = give_up_ms(record()) + 1
 
         assert isinstance(reconcile(record(), chain_says(nonce_spent=True, paid=HASH), late), Paid)
-        assert isinstance(reconcile(record(), chain_says(chain_seconds=late // 1000), late), NotPaid)
+        assert isinstance(reconcile(record(), chain_says(seconds=late // 1000), late), NotPaid)
         assert isinstance(
             reconcile(record(), verify_says("invalid_exact_evm_nonce_already_used"), late), PaidUnconfirmed
         )
 
     def test_looks_and_repeats_come_at_growing_distances(self):
         assert [look_seconds(looks) for looks in range(8)] == [120, 30, 60, 120, 300, 600, 600, 600]
+        assert [look_seconds(looks, stale=True) for looks in range(1, 5)] == [30, 60, 60, 60]
         assert [resend_seconds(tries) for tries in range(1, 6)] == [5, 30, 120, 300, 300]
 
     @given(
         st.none()
         | st.builds(
-            ChainEvidence,
+            Evidence,
+            st.integers(NOW_S, NOW_S + 3_000),
+            st.just(7),
+            st.sampled_from([0, 7, 8]),
             nonce_spent=st.booleans(),
-            chain_seconds=st.integers(NOW_S, NOW_S + 2_000),
             paid=st.sampled_from([None, HASH]),
-            pending=st.frozensets(st.sampled_from([HASH, OTHER_HASH])),
             reverted=st.frozensets(st.sampled_from([HASH, OTHER_HASH])),
             cancelled=st.booleans(),
         )
@@ -378,14 +404,14 @@ class TestGivingUp:
         st.sampled_from([(), (HASH,), (HASH, OTHER_HASH)]),
         st.integers(NOW_MS, NOW_MS + 3_000_000),
     )
-    @example(ChainEvidence(nonce_spent=False, chain_seconds=NOW_S), (), ENDS_MS + 600_000)
+    @example(chain_says(), (), ENDS_MS + 600_000)
     def test_every_unknown_settlement_ends_and_is_never_settled_again_after_its_end(self, evidence, hashes, now_ms):
         decision = reconcile(record(*hashes), evidence, now_ms)
 
         if now_ms >= give_up_ms(record()):
             assert isinstance(decision, Paid | PaidUnconfirmed | NotPaid | Unresolved)
         if isinstance(decision, SettleAgain):
-            assert now_ms < ENDS_MS
+            assert now_ms < ENDS_MS and not hashes and evidence.why_stale(record(*hashes), now_ms) is None
         if isinstance(decision, Paid):
             assert evidence.paid
 
@@ -464,7 +490,7 @@ class TestGathering:
     def test_all_blocks_of_the_authorizations_life_are_searched(self):
         chain = FakeChain(spent=True, number=100_000)
 
-        assert seen(chain) == ChainEvidence(nonce_spent=True, chain_seconds=NOW_S)
+        assert seen(chain) == Evidence(NOW_S, 100_000, nonce_spent=True)
         assert chain.asked[0][1] == 100_000
         assert chain.asked[-1][0] <= 100_000 - (86_400 - 900) // 2
         assert all(newer[0] == older[1] + 1 for newer, older in zip(chain.asked, chain.asked[1:], strict=False))
@@ -494,12 +520,13 @@ class TestGathering:
         assert seen(FakeChain({HASH: Receipt(True, logs)}, spent=True), HASH).paid is None
 
     def test_a_reverted_transaction_did_not_pay(self):
-        chain = FakeChain({HASH: Receipt(False, (used(), transfer()))})
+        chain = FakeChain({HASH: Receipt(False, (used(), transfer()), 49_000)})
 
-        assert seen(chain, HASH) == ChainEvidence(False, NOW_S, reverted=frozenset({HASH}))
+        assert seen(chain, HASH) == Evidence(NOW_S, 50_000, 49_000, reverted=frozenset({HASH}))
 
     def test_a_transaction_without_a_receipt_is_pending(self):
-        assert seen(FakeChain(), HASH) == ChainEvidence(False, NOW_S, pending=frozenset({HASH}))
+        assert seen(FakeChain(), HASH) == Evidence(NOW_S, 50_000)
+        assert isinstance(reconcile(record(HASH), seen(FakeChain(), HASH), NOW_MS), Wait)
 
     def test_a_cancellation_is_found(self):
         chain = FakeChain({HASH: Receipt(True, (log(rpc.AUTHORIZATION_CANCELED, SEEKER, NONCE),))}, spent=True)
@@ -511,11 +538,18 @@ class TestGathering:
 
         assert gather(record(), NoChain(), FakeFacilitator(verdict), NOW_MS) is None
 
-    def test_without_a_node_verify_is_the_witness(self):
+    def test_on_a_testnet_without_a_node_verify_is_the_witness(self):
         verdict = Verdict(is_valid=False, reason="insufficient_funds")
+        on_testnet = replace(record(), terms=some_terms(PricedContract(network=SEPOLIA)))
 
-        assert gather(record(), None, FakeFacilitator(verdict), NOW_MS) == VerifyEvidence(verdict)
-        assert gather(record(), None, FakeFacilitator(), NOW_MS) is None
+        assert gather(on_testnet, None, FakeFacilitator(verdict), NOW_MS) == Evidence(NOW_S - 60, verdict=verdict)
+        assert gather(on_testnet, None, FakeFacilitator(), NOW_MS) is None
+
+    def test_what_became_of_real_money_is_never_told_by_a_facilitator(self):
+        """It does not tell a nonce that was used from one that its payer cancelled."""
+        verdict = Verdict(is_valid=False, reason="invalid_exact_evm_nonce_already_used")
+
+        assert gather(record(), None, FakeFacilitator(verdict), NOW_MS) is None
 
     def test_a_payer_in_any_case_is_the_same_payer(self):
         payment = replace(PAYMENT, authorization=replace(PAYMENT.authorization, from_=SEEKER.lower()))

@@ -109,7 +109,7 @@ def _driving(ports: Ports, attempts: Attempts, charging: Charging, views: Views)
 def _routes(
     ports: Ports, attempts: Attempts, charging: Charging, views: Views, driving: Driving, body_bytes: int
 ) -> HireRoutes:
-    kinds = SupportedKinds(ports.facilitator)
+    kinds = SupportedKinds(ports.facilitator, sees=lambda network: ports.chain_of(network) is not None)
     standing = Standing(ports.executions, attempts, driving.tell, ports.nudge, ports.clock, ports.log)
     starting = Starting(
         executions=ports.executions,

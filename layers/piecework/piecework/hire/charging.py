@@ -17,15 +17,16 @@ The template's metric filters count the log lines of this module by their names,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final
 
 from piecework.due import Nudge
 from piecework.errors import PieceworkError
 from piecework.executors import Log
+from piecework.hire.confirming import NOT_SEEN, Confirming
 from piecework.hire.contracts import ContractRecord
-from piecework.hire.evidence import gather
+from piecework.hire.evidence import Unsettled, gather
 from piecework.hire.exchange import NotSent
 from piecework.hire.executions import Execution, Executions, Failure, LedgerRow
 from piecework.hire.facilitator import SETTLE_SECONDS_QUEUED, Facilitator
@@ -33,6 +34,7 @@ from piecework.hire.networks import Network
 from piecework.hire.payments import Payment, read_payment
 from piecework.hire.rpc import Chain
 from piecework.hire.settlement import (
+    EXPIRED_UNUSED,
     FACILITATOR_MARGIN_SECONDS,
     NotPaid,
     Paid,
@@ -40,9 +42,9 @@ from piecework.hire.settlement import (
     SettleAgain,
     Unknown,
     Unresolved,
-    Unsettled,
     Wait,
     classify,
+    give_up_ms,
     look_seconds,
     paid_receipt,
     reconcile,
@@ -56,6 +58,7 @@ from piecework.pieces import new_token
 
 WATCH_MS: Final = 120_000  # the settle-watch
 CALL_MARGIN_MS: Final = 20_000  # beyond the call's own limit; until then nobody else may take the settlement for lost
+SEEN_SOON_SECONDS: Final = 5  # until a transaction that was named with success is looked for again
 MOST_ROUNDS: Final = 5  # payments that were definitely not taken
 LATE: Final = "invalid_exact_evm_payload_authorization_valid_before"
 REFUSED: Final = "the work is done, but the payment was not taken; sign a new one to get the result"
@@ -72,6 +75,7 @@ class Charging:
     nudge: Nudge
     log: Log
     token: Callable[[], str] = new_token
+    confirming: Confirming = field(default_factory=Confirming)
 
     def settle(
         self,
@@ -95,12 +99,11 @@ class Charging:
             lease_until_ms=now_ms + int(seconds * 1000) + CALL_MARGIN_MS,
             due_ms=now_ms + WATCH_MS,
             blind_ms=now_ms,  # until an answer names a transaction
+            sent_ms=now_ms,
             **result,
         )
         self.executions.move(execution, intent)
-        settled = self.facilitator.settle(payment, terms, seconds)
-        outcome = classify(settled, payment, terms, first=not execution.is_ambiguous)
-        self.log.info("settle_answered", contract_id=execution.contract_id, outcome=type(outcome).__name__)
+        outcome = self._asked(intent, terms, seconds, first=not execution.is_ambiguous)
         if isinstance(outcome, Paid):
             return self.paid(intent, contract, outcome)
         if isinstance(outcome, NotPaid):
@@ -109,12 +112,31 @@ class Charging:
             return self._unknown(intent, execution, outcome)
         return self._not_sent(intent, execution, payment, terms, outcome)
 
+    def _asked(
+        self, intent: Execution, terms: PaymentTerms, seconds: float, *, first: bool
+    ) -> Paid | NotPaid | NotSent | Unknown:
+        """What came of one `/settle`; a success counts once the chain shows its transaction."""
+        record, ends = unsettled_of(intent, terms), self.confirming.now() + seconds
+        settled = self.facilitator.settle(record.payment, terms, seconds)
+        outcome = classify(settled, record.payment, terms, first=first)
+        if isinstance(outcome, Paid):
+            left = ends - self.confirming.now()
+            outcome = self.confirming.look(outcome, record, self.chain_of(terms.network), left)
+        told = (
+            {}
+            if isinstance(outcome, Paid)
+            else {"why": outcome.why if isinstance(outcome, NotSent) else outcome.reason}
+        )
+        self.log.info("settle_answered", contract_id=intent.contract_id, outcome=type(outcome).__name__, **told)
+        return outcome
+
     def lapsed(self, execution: Execution) -> Execution:
         """A settlement whose runner is gone may have charged."""
         now_ms = self.clock()
         after = execution.moved(
             State.UNKNOWN,
             is_ambiguous=True,
+            sent_ms=execution.sent_ms or execution.blind_ms,
             lease="",
             lease_until_ms=0,
             looks=0,
@@ -129,26 +151,20 @@ class Charging:
         Raises:
             Moved: somebody else moved the record on.
         """
-        now_ms, payment = self.clock(), payment_of(execution)
-        record = Unsettled(
-            payment,
-            terms,
-            execution.hashes,
-            execution.blind_ms or None,
-            execution.funds_missing_ms or None,
-            execution.created_at_ms,
-        )
+        now_ms, record = self.clock(), unsettled_of(execution, terms)
         seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
         decision = reconcile(record, seen, now_ms)
         told = {"decision": type(decision).__name__, "looks": execution.looks + 1}
-        self.log.info("settlement_looked_at", contract_id=execution.contract_id, **told)
+        self.log.info("settlement_looked_at", contract_id=execution.contract_id, **told, **_why(decision))
         if isinstance(decision, Paid | PaidUnconfirmed):
             return self.paid(execution, contract, decision)
         if isinstance(decision, NotPaid):
+            if decision.reason == EXPIRED_UNUSED and execution.hashes:
+                self.log.warning("settlement_alarm", contract_id=execution.contract_id, alarm="hash_on_no_chain")
             return self.not_paid(execution, decision)
         if isinstance(decision, SettleAgain):
             return self.settle(execution, contract, terms)
-        return self._waiting(execution, decision, now_ms)
+        return self._waiting(replace(execution, sent_ms=record.sent_ms), decision, now_ms)
 
     def paid(self, execution: Execution, contract: ContractRecord, outcome: Paid | PaidUnconfirmed) -> Execution:
         """Release the result, or start the work that was paid before it."""
@@ -213,11 +229,13 @@ class Charging:
             self.log.warning("settlement_alarm", contract_id=intent.contract_id, alarm=outcome.alarm)
         hashes = intent.hashes if named is None or named in intent.hashes else (*intent.hashes, named)
         blind_ms = intent.blind_ms if named is None else before.blind_ms
-        return self._to_unknown(intent, hashes=hashes, blind_ms=blind_ms)
+        soon = SEEN_SOON_SECONDS if outcome.reason == NOT_SEEN else None
+        return self._to_unknown(intent, soon, hashes=hashes, blind_ms=blind_ms)
 
-    def _to_unknown(self, intent: Execution, **changes: Any) -> Execution:
+    def _to_unknown(self, intent: Execution, seconds: int | None = None, **changes: Any) -> Execution:
+        """Unknown, to be looked at again after so long, or after the usual time."""
         looks = max(1, intent.looks + 1)
-        delay_ms = look_seconds(looks) * 1000
+        delay_ms = (seconds or look_seconds(looks)) * 1000
         after = intent.moved(
             State.UNKNOWN,
             is_ambiguous=True,
@@ -236,7 +254,7 @@ class Charging:
     ) -> Execution:
         """Nothing reached the facilitator: the result stays ready, until the authorization is over."""
         if before.is_ambiguous:
-            return self._to_unknown(intent, blind_ms=before.blind_ms)
+            return self._to_unknown(intent, blind_ms=before.blind_ms, sent_ms=before.sent_ms)
         now_ms, delay_ms = self.clock(), resend_seconds(before.looks + 1) * 1000
         if now_ms // 1000 + FACILITATOR_MARGIN_SECONDS > payment.authorization.valid_before:
             self.log.info("settle_answered", contract_id=intent.contract_id, outcome="NotPaid")
@@ -246,6 +264,7 @@ class Charging:
             target,
             looks=before.looks + 1,
             blind_ms=before.blind_ms,
+            sent_ms=before.sent_ms,
             payment_status="authorized",
             lease="",
             lease_until_ms=0,
@@ -259,10 +278,11 @@ class Charging:
         looks = execution.looks + 1
         is_over = isinstance(decision, Unresolved)
         missing = isinstance(decision, Wait) and decision.funds_missing
+        seconds = look_seconds(looks, stale=isinstance(decision, Wait) and decision.stale)
         after = execution.moved(
             State.UNKNOWN,
             looks=looks,
-            due_ms=0 if is_over else now_ms + look_seconds(looks) * 1000,
+            due_ms=0 if is_over else now_ms + seconds * 1000,
             payment_status="unresolved" if is_over else "settling",
             funds_missing_ms=now_ms if missing else execution.funds_missing_ms,
         )
@@ -282,9 +302,36 @@ class Charging:
             self.log.warning("reminder_not_sent", contract_id=execution.contract_id)  # the sweep finds the due time
 
 
+def _told(outcome: Paid | NotPaid | NotSent | Unknown) -> dict[str, str]:
+    """An outcome for the operator's log."""
+    return {"outcome": type(outcome).__name__} | _why(outcome)
+
+
+def _why(found: object) -> dict[str, str]:
+    why = getattr(found, "why", None) or getattr(found, "reason", None)
+    return {"why": why} if why else {}
+
+
 def payment_of(execution: Execution) -> Payment:
     """The payment that is bound to a record."""
     return read_payment(loads(execution.payment))
+
+
+def unsettled_of(execution: Execution, terms: PaymentTerms) -> Unsettled:
+    """What a record knows of its settlement."""
+    known = Unsettled(
+        payment_of(execution),
+        terms,
+        execution.hashes,
+        execution.blind_ms or None,
+        execution.funds_missing_ms or None,
+        execution.created_at_ms,
+        execution.sent_ms,
+    )
+    if execution.sent_ms or not execution.settle_calls:
+        return known
+    # Written before records said when: no call was sent after the time that the record waits for, or waited for last.
+    return replace(known, sent_ms=execution.due_ms or give_up_ms(known))
 
 
 def fee_rows(execution: Execution, contract: ContractRecord, now_ms: int, transaction: str) -> list[LedgerRow]:

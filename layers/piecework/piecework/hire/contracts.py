@@ -19,7 +19,7 @@ from piecework.hire.contract_schema import compile_task_schema, contract_checker
 from piecework.hire.errors import ContractInvalid, WorkerError
 from piecework.hire.ids import CONTRACT_ID
 from piecework.hire.networks import NETWORKS, Network, atomic_units
-from piecework.hire.settings import ADDRESS, MOST_ATTEMPTS, WorkerSettings
+from piecework.hire.settings import ADDRESS, MOST_ATTEMPTS, WorkerSettings, served
 from piecework.hire.signatures import Role, SignatureCheck, contract_hash, is_signed_by_key, signing_digest
 from piecework.hire.webhook_address import webhook_target
 from piecework.jsons import Json
@@ -46,12 +46,18 @@ class WorkerIdentity:
     wallets: frozenset[str]
     allow_testnet: bool = False
     default_attempts: int = 3
+    sees_base: bool = False  # a node of Base can be asked
 
     @classmethod
     def of(cls, settings: WorkerSettings) -> Self:
         """The identity that the settings state."""
         wallets = frozenset(wallet.lower() for wallet in settings.worker_wallets)
-        return cls(settings.worker_agent_id, wallets, settings.allow_testnet, settings.default_attempts)
+        attempts = settings.default_attempts
+        return cls(settings.worker_agent_id, wallets, settings.allow_testnet, attempts, settings.sees_base)
+
+    def serves(self, network: Network) -> bool:
+        """Whether contracts in this network's money are taken."""
+        return served(network, allow_testnet=self.allow_testnet, sees_base=self.sees_base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +202,9 @@ def _check_parties(document: dict[str, Json], rules: WorkerIdentity) -> None:
 def _check_terms(document: dict[str, Json], rules: WorkerIdentity, now_ms: int) -> Network:
     terms = document["terms"]
     network = NETWORKS.get(terms["price"]["network"])
-    if network is None or (network.is_testnet and not rules.allow_testnet) or terms["price"]["currency"] != "USDC":
-        raise ContractInvalid("V5", "terms.price must be in USDC on a network that is served here")
+    if network is None or not rules.serves(network) or terms["price"]["currency"] != "USDC":
+        names = " or ".join(name for name, known in NETWORKS.items() if rules.serves(known)) or "none at present"
+        raise ContractInvalid("V5", f"terms.price must be in USDC on a network that is served here: {names}")
     _read("V6", AMOUNT_RULE, lambda: atomic_units(terms["price"]["amount"]))
     if terms["payment_trigger"] != "on_delivery":
         raise ContractInvalid("V7", "terms.payment_trigger must be on_delivery")

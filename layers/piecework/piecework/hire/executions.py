@@ -100,6 +100,7 @@ class Execution:
     is_ambiguous: bool = False  # an earlier settle call of this claim may have charged
     hashes: tuple[str, ...] = ()  # transactions a facilitator named without success
     blind_ms: int = 0  # when the last settle call that named no transaction was sent
+    sent_ms: int = 0  # when the last settle call was sent, whatever it named
     funds_missing_ms: int = 0  # when the facilitator last said so with the nonce unused
     looks: int = 0  # at an unknown settlement, or tries to send one
     rounds: int = 0  # settlements that definitely failed

@@ -10,7 +10,6 @@
 HTTP status: the CDP facilitator refuses with 400 and reports a pending settlement with 500.
 """
 
-import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from piecework.hire.errors import WorkerError
 from piecework.hire.exchange import Answer, Endpoint, Interrupted, NotSent
 from piecework.hire.networks import Network
 from piecework.hire.payments import Payment
+from piecework.hire.reasons import read_reason
 from piecework.hire.terms import SCHEME, PaymentTerms
 from piecework.jsons import Json
 
@@ -31,9 +31,7 @@ SETTLE_SECONDS_INLINE: Final = 10.0
 SUPPORTED_SECONDS: Final = 5.0
 KINDS_LIFE_SECONDS: Final = 3_600.0
 RETRY_AFTER: Final[Mapping[str, str]] = {"Retry-After": "5"}
-REASON: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")  # a reason reaches bodies and logs, so it must be a word
 PAYER_MISMATCH: Final = "payer_mismatch"
-UNNAMED_REASON: Final = "unnamed_reason"
 
 Settled = Answer | NotSent | Interrupted
 Authenticate = Callable[[str, str], Mapping[str, str]]  # (method, URL) -> headers; raises CredentialsMissing
@@ -125,18 +123,27 @@ class HttpFacilitator:
 class SupportedKinds:
     """What the facilitator settles, asked at most once an hour per environment."""
 
-    def __init__(self, facilitator: Facilitator, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        facilitator: Facilitator,
+        clock: Callable[[], float] = monotonic,
+        *,
+        sees: Callable[[Network], bool] = lambda network: True,
+    ) -> None:
         self._facilitator = facilitator
+        self._sees = sees
         self._clock = clock
         self._lock = Lock()
         self._known: tuple[float, Kinds] | None = None
 
     def check(self, network: Network, version: int = 2) -> None:
-        """Pass if payments on this chain can be settled; otherwise never ask for one.
+        """Pass if payments on this chain can be settled, and seen where they are real money; else never ask for one.
 
         Raises:
             WorkerError: PAYMENT_PROVIDER_UNAVAILABLE.
         """
+        if not (network.is_testnet or self._sees(network)):
+            raise unavailable(f"the worker cannot see the chain of {network.name} now; nothing was charged, try again")
         if not self._kinds().serves(network, version):
             self._known = None  # an operator's repair is seen at the next request
             raise unavailable("the payment provider does not settle on this network")
@@ -167,11 +174,6 @@ def read_verdict(document: Mapping[str, Json], payment: Payment) -> Verdict | No
     if payer_differs(document.get("payer"), payment):
         return Verdict(is_valid=False, reason=PAYER_MISMATCH, payer_differs=True)
     return Verdict(is_valid=True)
-
-
-def read_reason(value: Json) -> str:
-    """A facilitator's reason as one word."""
-    return value if isinstance(value, str) and REASON.fullmatch(value) else UNNAMED_REASON
 
 
 def payer_differs(payer: Json, payment: Payment) -> bool:

@@ -8,27 +8,25 @@ from typing import Final
 
 from piecework.hire.contracts import LONGEST_LATENCY_MS, LONGEST_TERM_MS
 from piecework.hire.deliverables import FILE_LIMIT, MOST_FILES
-from piecework.hire.networks import NETWORKS, Network
+from piecework.hire.networks import Network
 from piecework.hire.settings import WorkerSettings
 from piecework.hire.terms import CURRENCY, SCHEME
 from piecework.jsons import Json
 from piecework.manifest import Entry
 
 PROTOCOL: Final = "HIRE/1.0"
-TESTNETS: Final = frozenset({"base-sepolia"})
 DAY_MS: Final = 86_400_000
 
 
 def manifest_of(settings: WorkerSettings, executors: Sequence[Entry], default: str) -> dict[str, Json]:
     """The manifest; `default` is the executor that serves a contract which names none in `task.requirements`."""
-    networks = [network for name, network in NETWORKS.items() if settings.allow_testnet or name not in TESTNETS]
     return {
         "version": PROTOCOL,
         "agent_id": settings.worker_agent_id,
         "wallets": list(settings.worker_wallets),
         "endpoint": {"url": settings.public_base_url, "protocol": "https"},
         "capabilities": [_capability(entry, default) for entry in executors],
-        "pricing": _pricing(settings, networks),
+        "pricing": _pricing(settings, settings.networks),
         "limits": _limits(settings),
     }
 

@@ -2,8 +2,8 @@
 
 When a claim is released, because its input was refused, its payment was not taken, it lapsed or its task failed, a
 due time for it is written in the same transaction. A look asks the chain, once the authorization is over, and daily
-while it still lives. Money that moved all the same is the seeker's: a ledger row `refund_due`, and an alarm. Without a
-node there is nobody to ask: the payload went with the claim.
+while it still lives. Money that moved all the same is the seeker's: a ledger row `refund_due`, and an alarm. A block
+that is far behind the clock ends no watch. Without a node there is nobody to ask: the payload went with the claim.
 
 The template's metric filters count the log line by its name.
 """
@@ -16,12 +16,11 @@ from piecework.due import Due, DueTimes
 from piecework.executors import Log
 from piecework.hire.charging import ledger_row
 from piecework.hire.contracts import ContractRecord, Contracts
-from piecework.hire.evidence import chain_evidence
+from piecework.hire.evidence import Evidence, Unsettled, chain_evidence
 from piecework.hire.executions import DAY_MS, KEPT_DAYS, RELEASED_DUE, RELEASED_MARGIN_SECONDS, Executions
 from piecework.hire.networks import Network
 from piecework.hire.payments import Authorization, Payment
 from piecework.hire.rpc import Chain, ChainUnavailable
-from piecework.hire.settlement import ChainEvidence, Unsettled
 from piecework.hire.terms import PaymentTerms
 
 UNREACHED_MS: Final = 600_000  # until a node that did not answer is asked again
@@ -69,18 +68,28 @@ class Released:
         """
         released, now_ms = Authorized.of(due), self.clock()
         contract = self.contracts.get(released.contract_id)
-        chain = self.chain_of(contract.network) if contract else None
-        if contract is not None and chain is not None:
-            try:
-                seen = chain_evidence(released.unsettled(contract), chain, now_ms)
-            except ChainUnavailable:
-                return self._again(due, now_ms + UNREACHED_MS)
-            if seen.paid:
-                self._owe(released, contract, due, seen.paid)
-            elif not self._is_over(released, seen, now_ms):
-                return self._again(due, now_ms + DAY_MS)
-        self.due_times.remove(due)
-        return None
+        if contract is None:
+            return self.due_times.remove(due)
+        chain = self.chain_of(contract.network)
+        if chain is None:
+            return self._unseen(released, contract, due, now_ms)
+        record = released.unsettled(contract)
+        try:
+            seen = chain_evidence(record, chain, now_ms)
+        except ChainUnavailable:
+            return self._again(due, now_ms + UNREACHED_MS)
+        if seen.paid:
+            self._owe(released, contract, due, seen.paid)
+        elif not _is_over(released, record, seen, now_ms):
+            return self._again(due, now_ms + DAY_MS)
+        return self.due_times.remove(due)
+
+    def _unseen(self, released: Authorized, contract: ContractRecord, due: Due, now_ms: int) -> None:
+        """Without a node nobody can be asked. Real money is not forgotten for that: a node may be configured again."""
+        if contract.network.is_testnet or _is_past(released, now_ms):
+            return self.due_times.remove(due)
+        self.log.warning("released_payment_unseen", contract_id=released.contract_id)
+        return self._again(due, now_ms + DAY_MS)
 
     def _owe(self, released: Authorized, contract: ContractRecord, due: Due, transaction: str) -> None:
         """Written under the due time's own moment, so that a repeated look writes the same row."""
@@ -91,15 +100,20 @@ class Released:
             payer, atomic = released.payer, contract.atomic
             self.executions.owe(ledger_row("refund_due", of_then, contract, atomic, payer, due.at_ms, transaction))
 
-    def _is_over(self, released: Authorized, seen: ChainEvidence, now_ms: int) -> bool:
-        """Whether it can move no money any more; one whose log no node can show is given up with its claim."""
-        ends = released.valid_before + RELEASED_MARGIN_SECONDS
-        if seen.nonce_spent:
-            return seen.cancelled or now_ms > ends * 1000 + KEPT_DAYS * DAY_MS
-        return seen.chain_seconds >= ends
-
     def _again(self, due: Due, at_ms: int) -> None:
         over_ms = (Authorized.of(due).valid_before + RELEASED_MARGIN_SECONDS) * 1000
         later = min(at_ms, over_ms) if over_ms > self.clock() else at_ms
         self.due_times.put(Due(later, RELEASED_DUE, due.id))
         self.due_times.remove(due)
+
+
+def _is_over(released: Authorized, record: Unsettled, seen: Evidence, now_ms: int) -> bool:
+    """Whether it can move no money any more, by fresh evidence; one whose log no node has is given up in the end."""
+    if seen.nonce_spent:
+        return seen.cancelled or _is_past(released, now_ms)
+    return seen.why_stale(record, now_ms) is None and seen.seconds >= released.valid_before + RELEASED_MARGIN_SECONDS
+
+
+def _is_past(released: Authorized, now_ms: int) -> bool:
+    """Whether the claim itself is forgotten by now."""
+    return now_ms > (released.valid_before + RELEASED_MARGIN_SECONDS) * 1000 + KEPT_DAYS * DAY_MS

@@ -2,7 +2,7 @@
 
     chain: Chain = RpcChain(url)
     chain.latest() -> Block(number, seconds)             # each raises ChainUnavailable
-    chain.receipt(hash) -> Receipt | None
+    chain.receipt(hash, seconds) -> Receipt | None
     chain.nonce_spent(asset, payer, nonce, block) -> bool
     chain.nonce_logs(asset, payer, nonce, first, last) -> list[Log]
 
@@ -54,10 +54,11 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A transaction that is in a block: did it succeed, and its events."""
+    """A transaction that is in a block: did it succeed, its events, and the block's number."""
 
     succeeded: bool
     logs: tuple[Log, ...]
+    block: int = 0
 
 
 class Chain(Protocol):
@@ -65,8 +66,8 @@ class Chain(Protocol):
 
     def latest(self) -> Block: ...
 
-    def receipt(self, transaction: str) -> Receipt | None:
-        """None while no block holds the transaction."""
+    def receipt(self, transaction: str, seconds: float = CALL_SECONDS) -> Receipt | None:
+        """None while no block holds the transaction; `seconds` is the longest to wait for the answer."""
         ...
 
     def nonce_spent(self, asset: str, payer: str, nonce: str, block: int) -> bool:
@@ -93,14 +94,15 @@ class RpcChain:
         block = _object(self._call("eth_getBlockByNumber", "latest", False))
         return Block(_quantity(block.get("number")), _quantity(block.get("timestamp")))
 
-    def receipt(self, transaction: str) -> Receipt | None:
-        found = self._call("eth_getTransactionReceipt", transaction)
+    def receipt(self, transaction: str, seconds: float = CALL_SECONDS) -> Receipt | None:
+        found = self._call("eth_getTransactionReceipt", transaction, seconds=seconds)
         if found is None:
             return None
         receipt = _object(found)
         if receipt.get("blockNumber") is None:  # some nodes answer for what is not in a block yet
             return None
-        return Receipt(_quantity(receipt.get("status")) == 1, tuple(_logs(receipt.get("logs"))))
+        succeeded, block = _quantity(receipt.get("status")) == 1, _quantity(receipt["blockNumber"])
+        return Receipt(succeeded, tuple(_logs(receipt.get("logs"))), block)
 
     def nonce_spent(self, asset: str, payer: str, nonce: str, block: int) -> bool:
         data = AUTHORIZATION_STATE + word(payer) + word(nonce)
@@ -122,9 +124,9 @@ class RpcChain:
             self._endpoint = made
         return self._endpoint
 
-    def _call(self, method: str, *params: Json) -> Json:
+    def _call(self, method: str, *params: Json, seconds: float = CALL_SECONDS) -> Json:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-        answer = self._node().exchange("POST", "", request, {}, self._seconds)
+        answer = self._node().exchange("POST", "", request, {}, min(seconds, self._seconds))
         if not isinstance(answer, Answer) or answer.document is None or "result" not in answer.document:
             raise ChainUnavailable(f"the node did not answer {method}")
         if answer.document.get("error") is not None:

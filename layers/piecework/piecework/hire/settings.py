@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+from piecework.hire.networks import NETWORKS, Network
 from piecework.settings import TRUE, Reader
 
 ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
@@ -26,6 +27,7 @@ class WorkerSettings:
     facilitator_auth: str = ""  # ARN of a secret with a CDP key, or empty
     base_rpc_url: str = ""
     base_rpc_url_secret_arn: str = ""  # of a secret with the node's URL, which stands in no variable on Lambda
+    sees_base: bool = False  # a node of Base is configured, here or for the functions that take payment
     allow_testnet: bool = False
     x402_v1: bool = True
     bind_payer: bool = True
@@ -37,6 +39,12 @@ class WorkerSettings:
     stream_unpaid_output: bool = False
     sse_mode: str = "buffered"
     cors_origin: str = "*"  # whose pages may call this door
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """The networks whose contracts are taken."""
+        sight = {"allow_testnet": self.allow_testnet, "sees_base": self.sees_base}
+        return tuple(network for network in NETWORKS.values() if served(network, **sight))
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Self:
@@ -54,6 +62,7 @@ class WorkerSettings:
             facilitator_auth=reader.text("FACILITATOR_AUTH", ""),
             base_rpc_url=reader.text("BASE_RPC_URL", ""),
             base_rpc_url_secret_arn=reader.text("BASE_RPC_URL_SECRET_ARN", ""),
+            sees_base=_sees_base(reader),
             allow_testnet=reader.switch("ALLOW_TESTNET"),
             x402_v1=_is_on(reader, "X402_V1"),
             bind_payer=_is_on(reader, "BIND_PAYER"),
@@ -68,6 +77,14 @@ class WorkerSettings:
         )
         reader.finish()
         return settings
+
+
+def served(network: Network, *, allow_testnet: bool, sees_base: bool) -> bool:
+    """Whether contracts in a network's money are taken: real money only where its chain can be seen (2.1, as amended).
+
+    A seeker can cancel its authorization after the work began; only the chain tells that from a payment.
+    """
+    return allow_testnet if network.is_testnet else sees_base
 
 
 def is_https_or_loopback(url: str) -> bool:
@@ -106,3 +123,9 @@ def _origin(reader: Reader) -> str:
 
 def _is_on(reader: Reader, name: str) -> bool:
     return reader.text(name, "on").lower() in TRUE
+
+
+def _sees_base(reader: Reader) -> bool:
+    """Whether a node of Base is configured; functions that take no payment are told so instead of its URL."""
+    urls = (reader.text(name, "") for name in ("BASE_RPC_URL", "BASE_RPC_URL_SECRET_ARN"))
+    return any(urls) or reader.switch("BASE_CHAIN_SEEN")

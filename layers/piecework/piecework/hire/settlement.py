@@ -3,13 +3,12 @@
     classify(settled, payment, terms, first=…) -> Paid | NotSent | NotPaid | Unknown
         `first`: no earlier `/settle` of this claim may have reached the facilitator
     reconcile(record, evidence, now_ms) -> Paid | PaidUnconfirmed | NotPaid | SettleAgain | Wait | Unresolved
-        record: Unsettled(payment, terms, hashes, blind_ms, funds_missing_ms, since_ms)
-        evidence: ChainEvidence | VerifyEvidence | None
+        which evidence decides what, and at what age: the table in `piecework.hire.evidence`
     give_up_ms(record)                             # from here on what is undecided is unresolved
     resend_seconds(tries), look_seconds(looks)     # when to try again after NOT SENT, when to look again at UNKNOWN
 
-Pure decisions: nothing here asks anybody (`piecework.hire.evidence` does). Only positive evidence releases a result,
-and only a proof that the authorization did not and cannot pay asks the seeker for another one.
+Pure decisions: nothing here asks anybody. Only positive evidence releases a result, and only a fresh proof that the
+authorization did not and cannot pay asks the seeker for another one.
 """
 
 import re
@@ -17,45 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from piecework.hire.evidence import MOST_BEHIND_SECONDS, Evidence, Unsettled
 from piecework.hire.exchange import Answer, NotSent
-from piecework.hire.facilitator import Settled, Verdict, network_name, payer_differs, read_reason
+from piecework.hire.facilitator import Settled, Verdict, network_name, payer_differs
 from piecework.hire.payments import Payment
+from piecework.hire.reasons import FUNDS_MISSING_NONCE_UNUSED, NONCE_USED, is_definite, read_reason
 from piecework.hire.terms import PaymentTerms
 from piecework.jsons import Json
 
 TRANSACTION: Final = re.compile(r"0x[0-9a-fA-F]{64}")
 NOT_ALLOWED: Final = frozenset({401, 403})
 PENDING: Final = 202
-
-# Reasons that say the transfer was refused before anything was broadcast.
-DEFINITE: Final = frozenset(
-    {
-        "insufficient_funds",
-        "invalid_exact_evm_insufficient_balance",
-        "invalid_exact_evm_payload_signature",
-        "invalid_scheme",
-        "unsupported_scheme",
-        "invalid_network",
-        "network_mismatch",
-        "invalid_payload",
-        "invalid_payment_requirements",
-        "invalid_x402_version",
-        "missing_eip712_domain",
-        "asset_not_deployed_contract",
-    }
-)
-DEFINITE_ENDINGS: Final = (
-    "_authorization_valid_before",
-    "_authorization_valid_after",
-    "_value_mismatch",
-    "_recipient_mismatch",
-    "_token_name_mismatch",
-    "_token_version_mismatch",
-    "_address_kyt",
-)
-NONCE_USED: Final = "_nonce_already_used"
-# Found by simulating the transfer, in which a token checks the nonce before the balance: the nonce was unused.
-FUNDS_MISSING_NONCE_UNUSED: Final = "invalid_exact_evm_insufficient_balance"
+EXPIRED_UNUSED: Final = "authorization_expired_unused"
 
 GIVE_UP_SECONDS: Final = 600  # after an authorization's end
 LONGEST_DOUBT_SECONDS: Final = 2 * 86_400  # from the claim on: the longest task, then the longest usual authorization
@@ -63,6 +35,7 @@ PROOF_MARGIN_SECONDS: Final = 60  # after an authorization's end, for clocks tha
 FACILITATOR_MARGIN_SECONDS: Final = 6  # facilitators take no authorization that ends sooner
 QUIET_MS: Final = 120_000  # how long a transfer that nobody told us of may take to show on the chain
 RESEND_SECONDS: Final = (5, 30, 120, 300)
+STALE_SECONDS: Final = 60  # at most, until a witness that stood behind is asked again
 LOOK_SECONDS: Final = (120, 30, 60, 120, 300, 600)  # the first is the watch message sent before `/settle`
 
 
@@ -113,11 +86,6 @@ def classify(
     return _failure(settled.status, document, payment, terms, first)
 
 
-def is_definite(reason: str) -> bool:
-    """Whether a reason says that nothing was broadcast."""
-    return reason in DEFINITE or (reason.startswith("invalid_exact_evm_") and reason.endswith(DEFINITE_ENDINGS))
-
-
 def paid_receipt(payment: Payment, terms: PaymentTerms, transaction: str) -> dict[str, Json]:
     """The SettleResponse of a payment."""
     return {
@@ -138,52 +106,18 @@ def resend_seconds(tries: int) -> int:
     return RESEND_SECONDS[min(tries, len(RESEND_SECONDS)) - 1]
 
 
-def look_seconds(looks: int) -> int:
+def look_seconds(looks: int, *, stale: bool = False) -> int:
     """How long to wait before the next look at an unknown settlement, after this many (from 0)."""
-    return LOOK_SECONDS[min(looks, len(LOOK_SECONDS) - 1)]
+    seconds = LOOK_SECONDS[min(looks, len(LOOK_SECONDS) - 1)]
+    return min(seconds, STALE_SECONDS) if stale else seconds
 
 
-def give_up_ms(record: "Unsettled") -> int:
+def give_up_ms(record: Unsettled) -> int:
     """From this time on a settlement that is still unknown is unresolved, however long its authorization lives."""
     ends_ms = record.payment.authorization.valid_before * 1000
     if record.since_ms:
         ends_ms = min(ends_ms, record.since_ms + LONGEST_DOUBT_SECONDS * 1000)
     return ends_ms + GIVE_UP_SECONDS * 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Unsettled:
-    """A settlement whose outcome is unknown: what was sent, and every hash that any answer named."""
-
-    payment: Payment
-    terms: PaymentTerms
-    hashes: tuple[str, ...] = ()
-    blind_ms: int | None = None  # when the last `/settle` that named no hash was sent
-    funds_missing_ms: int | None = None  # when `/verify` last said so with the nonce unused
-    since_ms: int = 0  # when the task was claimed: its payer may let an authorization live for years
-
-
-@dataclass(frozen=True, slots=True)
-class ChainEvidence:
-    """What a node says of one authorization.
-
-    `paid`: the transaction whose receipt holds our transfer. `pending`, `reverted`: of the reported hashes, those
-    without a receipt and those that failed. `chain_seconds`: the time of the block that all this was read at.
-    """
-
-    nonce_spent: bool
-    chain_seconds: int
-    paid: str | None = None
-    pending: frozenset[str] = frozenset()
-    reverted: frozenset[str] = frozenset()
-    cancelled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyEvidence:
-    """What `/verify` says of the identical payload; the only witness where no node is configured."""
-
-    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +132,14 @@ class SettleAgain:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing can be said yet; keep the time of a wait that `funds_missing` in the record."""
+    """Nothing can be said yet; keep the time of a wait that `funds_missing` in the record.
+
+    With `stale` the witness only stands behind, and may know more within a minute.
+    """
 
     why: str
     funds_missing: bool = False
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,57 +152,73 @@ class Unresolved:
 Decision = Paid | PaidUnconfirmed | NotPaid | SettleAgain | Wait | Unresolved
 
 
-def reconcile(record: Unsettled, evidence: ChainEvidence | VerifyEvidence | None, now_ms: int) -> Decision:
+def reconcile(record: Unsettled, seen: Evidence | None, now_ms: int) -> Decision:
     """What to do about an unknown settlement, given what could be found out; None when nobody could be asked."""
-    if isinstance(evidence, ChainEvidence):
-        decision = _by_chain(record, evidence, now_ms)
-    elif isinstance(evidence, VerifyEvidence):
-        decision = _by_verify(record, evidence.verdict, now_ms)
-    else:
-        decision = Wait("no witness could be asked")
+    decision = _decide(record, seen, now_ms) if seen is not None else Wait("no witness could be asked")
     if isinstance(decision, Wait | SettleAgain) and now_ms >= give_up_ms(record):
         return Unresolved(decision.why if isinstance(decision, Wait) else "the authorization is unspent and not taken")
     return decision
 
 
-def _by_chain(record: Unsettled, seen: ChainEvidence, now_ms: int) -> Decision:
+def _decide(record: Unsettled, seen: Evidence, now_ms: int) -> Decision:
+    """What stands on the chain counts from any block; what is absent only if the evidence is fresh."""
+    stands = _standing(record, seen)
+    if stands is not None:
+        return stands
+    if stale := seen.why_stale(record, now_ms):
+        return Wait(stale, stale=True)
+    if seen.verdict is None:
+        return _unspent(record, seen, now_ms)
+    return _again(record, now_ms) if seen.verdict.is_valid else _refused(record, seen, seen.verdict, now_ms)
+
+
+def _standing(record: Unsettled, seen: Evidence) -> Decision | None:
+    """What follows from that which stays as it is; None where nothing of that kind was read."""
     if seen.paid:
         return Paid(seen.paid, paid_receipt(record.payment, record.terms, seen.paid))
     if seen.cancelled:
         return _not_paid(record, "authorization_cancelled")
     if seen.nonce_spent:
         return Wait("the nonce is spent and the transfer is not found yet")
-    return _unspent(record, seen, now_ms)
+    is_used = seen.verdict is not None and (seen.verdict.reason or "").endswith(NONCE_USED)
+    return PaidUnconfirmed() if is_used else None
 
 
-def _unspent(record: Unsettled, seen: ChainEvidence, now_ms: int) -> Decision:
-    if _is_over(record, min(seen.chain_seconds, now_ms // 1000)):
-        return _not_paid(record, "authorization_expired_unused")
-    if seen.pending:
-        return Wait("a reported transaction has no receipt yet")
-    if record.hashes and seen.reverted >= set(record.hashes):
-        if record.blind_ms is not None and now_ms - record.blind_ms < QUIET_MS:
-            return Wait("a call without an answer may still show on the chain")
-        return _not_paid(record, "transaction_failed")
-    return _again(record, now_ms)
-
-
-def _by_verify(record: Unsettled, verdict: Verdict, now_ms: int) -> Decision:
-    if verdict.is_valid:
+def _unspent(record: Unsettled, seen: Evidence, now_ms: int) -> Decision:
+    if _is_over(record, seen, now_ms):
+        return _not_paid(record, EXPIRED_UNUSED)
+    if set(record.hashes) - seen.reverted:
+        return Wait("a transaction that was named has not failed, and not paid yet")
+    if not record.hashes:
         return _again(record, now_ms)
+    if not _is_quiet(record, seen):
+        return Wait("a call without an answer may still show on the chain")
+    return _not_paid(record, "transaction_failed")
+
+
+def _refused(record: Unsettled, seen: Evidence, verdict: Verdict, now_ms: int) -> Decision:
+    """What else `/verify` says. Missing funds count where nothing was sent since that could have used them."""
     reason = verdict.reason or ""
-    if reason.endswith(NONCE_USED):
-        return PaidUnconfirmed()
     is_missing = reason == FUNDS_MISSING_NONCE_UNUSED
-    was_missing = record.funds_missing_ms is not None and reason.endswith("_authorization_valid_before")
-    if _is_over(record, now_ms // 1000) and (is_missing or was_missing):
+    was_missing = _was_missing(record) and reason.endswith("_authorization_valid_before")
+    if _is_over(record, seen, now_ms) and (is_missing or was_missing):
         return _not_paid(record, FUNDS_MISSING_NONCE_UNUSED)
-    is_quiet = record.blind_ms is None or now_ms - record.blind_ms >= QUIET_MS
-    return Wait(f"the facilitator says {reason}", funds_missing=is_missing and is_quiet)
+    return Wait(f"the facilitator says {reason}", funds_missing=is_missing and _is_quiet(record, seen))
 
 
-def _is_over(record: Unsettled, now_seconds: int) -> bool:
-    return now_seconds > record.payment.authorization.valid_before + PROOF_MARGIN_SECONDS
+def _was_missing(record: Unsettled) -> bool:
+    """Whether the funds were last seen missing after the last `/settle`, however far behind that was seen."""
+    missing_ms = record.funds_missing_ms
+    return missing_ms is not None and missing_ms - MOST_BEHIND_SECONDS * 1000 >= record.sent_ms
+
+
+def _is_quiet(record: Unsettled, seen: Evidence) -> bool:
+    return record.blind_ms is None or seen.seconds * 1000 - record.blind_ms >= QUIET_MS
+
+
+def _is_over(record: Unsettled, seen: Evidence, now_ms: int) -> bool:
+    """Whether the authorization had ended by the chain's time, and by ours."""
+    return min(seen.seconds, now_ms // 1000) > record.payment.authorization.valid_before + PROOF_MARGIN_SECONDS
 
 
 def _not_paid(record: Unsettled, reason: str) -> NotPaid:

@@ -237,6 +237,7 @@ def _bound(payment: Payment, contract: ContractRecord) -> dict[str, Any]:
         "is_ambiguous": False,
         "hashes": (),
         "blind_ms": 0,
+        "sent_ms": 0,
         "funds_missing_ms": 0,
         "looks": 0,
         "receipt": None,
