@@ -1,7 +1,8 @@
 """`piecework payment`: the payments of a worker's tasks, and an operator's word on one that stayed unresolved.
 
 A payment is unresolved when nobody could say whether it was taken until its authorization had ended. Its result is
-withheld then, and nothing charges it again by itself. `resolve` decides by the same moves as the flow.
+withheld then, and nothing charges it again by itself. `resolve` decides by the same moves as the flow, and upon the
+same evidence: what the chain does not show needs the contract's id typed once more, and is recorded as an override.
 """
 
 import argparse
@@ -9,11 +10,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from piecework.hire.charging import Charging
+from piecework.hire.charging import Charging, NotProven
 from piecework.hire.contracts import ContractRecord, time_text
 from piecework.hire.executions import Execution, PaymentStatus
 from piecework.hire.facilitator import HttpFacilitator
 from piecework.hire.states import State
+from piecework.hire_wiring import chain_of
 from piecework.jsons import Json
 from piecework.pieces import now_in_ms
 from piecework_cli.executions import all_executions, execution_of, executions_of
@@ -43,6 +45,9 @@ def add(commands: "Commands") -> None:
     word = resolving.add_mutually_exclusive_group(required=True)
     word.add_argument("--paid", metavar="TRANSACTION", help="this transaction paid it: the result is released")
     word.add_argument("--not-paid", action="store_true", help="nothing was taken: the seeker may sign a new one")
+    resolving.add_argument(
+        "--override", metavar="CONTRACT", help="the contract's id once more: decide although the chain does not show it"
+    )
     resolving.set_defaults(run=resolve)
 
 
@@ -55,7 +60,10 @@ def list_payments(options: argparse.Namespace) -> None:
 def show_payment(options: argparse.Namespace) -> None:
     """Print what is known of one payment; never the payment itself, which is as good as money until it ends."""
     target = Target.of(options)
-    show(facts_of(execution_of(target, options.contract), _contract(target, options.contract)))
+    execution, contract = execution_of(target, options.contract), _contract(target, options.contract)
+    unknown = execution.state is State.UNKNOWN
+    chain = {"chain": chain_facts(_charging(target), execution, contract)} if unknown else {}
+    show({**facts_of(execution, contract), **chain})
 
 
 def resolve(options: argparse.Namespace) -> None:
@@ -71,8 +79,38 @@ def resolve(options: argparse.Namespace) -> None:
     execution, contract = execution_of(target, options.contract), _contract(target, options.contract)
     if (execution.state, execution.payment_status) != (State.UNKNOWN, UNRESOLVED):
         raise CommandError(f"the payment is {execution.payment_status}, only an {UNRESOLVED} one can be resolved")
-    after = _charging(target).resolve(execution, contract, options.paid)
-    show(facts_of(after, contract))
+    if options.override not in (None, execution.contract_id):
+        raise CommandError(f"--override must be {execution.contract_id}, the id of the contract that you decide about")
+    charging = _charging(target)
+    chain = chain_facts(charging, execution, contract)
+    try:
+        after = charging.resolve(execution, contract, options.paid, override=options.override is not None)
+    except NotProven as refusal:
+        show({**facts_of(execution, contract), "chain": chain})
+        raise CommandError(
+            f"{refusal.message}; type --override {execution.contract_id} to decide all the same"
+        ) from None
+    show({**facts_of(after, contract), "chain": chain})
+
+
+def chain_facts(charging: Charging, execution: Execution, contract: ContractRecord) -> dict[str, Json]:
+    """What the chain says of an unknown settlement, and what the flow would do upon it."""
+    seen, decision = charging.witness(execution, contract)
+    would = {
+        "decision": type(decision).__name__,
+        "why": getattr(decision, "why", None) or getattr(decision, "reason", None),
+    }
+    if seen is None or seen.block is None:
+        return {"nonce": "not known: no node answers", **would}
+    spent = "spent" if seen.nonce_spent else "unspent"
+    return {
+        "block": seen.block,
+        "block_time": time_text(seen.seconds * 1000),
+        "nonce": "cancelled" if seen.cancelled else spent,
+        "paid_by": seen.paid,
+        "failed": sorted(seen.reverted),
+        **would,
+    }
 
 
 def facts_of(execution: Execution, contract: ContractRecord) -> dict[str, Json]:
@@ -90,6 +128,7 @@ def facts_of(execution: Execution, contract: ContractRecord) -> dict[str, Json]:
         "refused_payments": execution.rounds,
         "transactions_named": list(execution.hashes),
         "receipt": dict(execution.receipt) if execution.receipt else None,
+        "resolved": dict(execution.resolution) if execution.resolution else None,
     }
 
 
@@ -113,11 +152,11 @@ def _contract(target: Target, contract_id: str) -> ContractRecord:
 
 
 def _charging(target: Target) -> Charging:
-    """The flow's own charging: to resolve asks neither facilitator nor chain; what follows is left to the sweep."""
+    """The flow's own charging, which asks the node that the worker asks; what follows is left to the sweep."""
     return Charging(
         executions=executions_of(target),
         facilitator=HttpFacilitator(target.variables["FACILITATOR_URL"]),
-        chain_of=lambda network: None,
+        chain_of=chain_of(target.settings),
         clock=now_in_ms,
         nudge=lambda due, delay_ms: None,
         log=_Quiet(),

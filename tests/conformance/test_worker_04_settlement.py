@@ -80,12 +80,17 @@ def test_the_contracts_own_payment_is_refused_for_the_facilitators_reason(stage)
 
 
 def test_five_payments_that_were_not_taken_end_the_contract(stage):
-    contract, _ = hired(stage, "fail:insufficient_funds")
+    contract, answer = hired(stage, "fail:insufficient_funds")
     for _ in range(4):
+        assert answer.status == 402 and "PAYMENT-REQUIRED" in answer.headers  # no 402 without an offer
         answer = stage.post(contract, BODY, stage.pay(contract))
 
-    assert answer.status == 402 and stage.state(contract) is State.FAILED_PERMANENT
-    assert stage.post(contract, BODY, stage.pay(contract)).status == 402
+    assert answer.status == 409 and stage.state(contract) is State.FAILED_PERMANENT
+    error = answer.body["error"]
+    assert (error["code"], error["retryable"]) == ("RETRIES_EXHAUSTED", False)
+    assert error["details"] == {"reason": "insufficient_funds"} and "sign a new one" not in error["message"]
+    assert stage.post(contract, BODY, stage.pay(contract)).status == stage.post(contract).status == 409
+    assert stage.get(contract, answer.body["task_id"]).body["error"] == error
     assert stage.settles() == 5 and stage.charges() == 0
 
 
@@ -358,7 +363,7 @@ def test_unresolved_in_the_end_waits_for_an_operator(stub):
     assert answer.status == 202 and answer.body["payment"]["status"] == "unresolved"
     assert ("settlement_unresolved", {"contract_id": contract.contract_id}) in stage.log.lines
 
-    stage.worker.charging.resolve(stage.standing(contract), contract, "0x" + "ab" * 32)
+    stage.worker.charging.resolve(stage.standing(contract), contract, "0x" + "ab" * 32, override=True)
     assert stage.post(contract).receipt["transaction"] == "0x" + "ab" * 32
 
 

@@ -1,9 +1,9 @@
 """Crash sweep of the paid flow: every named flow stopped before and after each call it makes, then recovered.
 
 The facilitator's chain is the judge. Safety: money moves at most once, and whatever was delivered was charged.
-Liveness: within five minutes of the flow's own clock (ten beside a node that stands behind), with nobody asking, no record is left in between; and a seeker
-that repeats its requests gets the flow's expected end. The calls are those to the embedded AWS, to the queues, and to
-the facilitator and its node.
+Liveness: within five minutes of the flow's own clock (ten beside a node that stands behind), with nobody asking, no
+record is left in between; and a seeker that repeats its requests gets the flow's expected end. The calls are those to
+the embedded AWS, to the queues, and to the facilitator and its node.
 """
 
 import copy

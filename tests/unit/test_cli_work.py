@@ -34,10 +34,11 @@ def stage(embedded_aws, monkeypatch):
     contracts, work, due = tables.values()
     client = embedded_aws.client("dynamodb")
     with stub_facilitator() as facilitator:
+        monkeypatch.setenv("FACILITATOR_URL", facilitator.url)
+        monkeypatch.setenv("BASE_RPC_URL", facilitator.rpc_url)
         yield Stage(
             facilitator,
-            clock=FakeClock(int(time.time() * 1000)),
-            with_chain=False,
+            clock=FakeClock(int(time.time() * 1000) - EARLIER_MS),
             ports={
                 "contracts": ContractsTable(client, contracts),
                 "executions": ExecutionsTable(client, work, due),
@@ -47,19 +48,26 @@ def stage(embedded_aws, monkeypatch):
 
 
 NAMES = ("Contracts", "Work", "Due")
+EARLIER_MS = 3 * 3_600_000  # the worker's clock begins so long ago: what is unresolved took its time
 
 
-def unresolved(stage):
-    """A contract whose settlement nobody could tell anything about."""
-    stage.stub.say("settle", "500")
+def unresolved(stage, word="500"):
+    """A contract whose settlement nobody could tell anything about; by now the node answers."""
+    stage.stub.say("settle", word)
     contract = stage.contract()
     payment = stage.pay(contract)
+    stage.stub.say("rpc", "500")
     stage.post(contract, BODY, payment)
-    stage.stub.say("verify", "500")
     stage.clock.move(stage.terms(contract).max_timeout_seconds + 2_400)
     stage.sweep()
     assert stage.standing(contract).payment_status == "unresolved"
+    stage.stub.say("rpc", "ok")
+    stage.clock.now_ms = int(time.time() * 1000)
     return contract, payment["PAYMENT-SIGNATURE"][0]
+
+
+def resolve(contract, *words):
+    return main(["payment", "resolve", contract.contract_id, *words])
 
 
 def told(capsys):
@@ -94,32 +102,71 @@ def test_a_payment_is_shown_without_what_could_be_spent(stage, capsys):
     assert json.loads(standing.payment)["payload"]["signature"] not in out and payment not in out
 
 
-def test_an_operator_says_paid_and_the_result_is_released(stage, capsys):
-    contract, _ = unresolved(stage)
+def test_an_operator_says_paid_where_the_chain_shows_it_and_the_result_is_released(stage, capsys):
+    contract, _ = unresolved(stage, "lost-cut")
     settles = stage.settles()
+    (transaction,) = stage.stub.ledger.transactions
 
-    assert main(["payment", "resolve", contract.contract_id, "--paid", TRANSACTION]) == 0
+    assert resolve(contract, "--paid", transaction) == 0
 
     shown = told(capsys)
     answer = stage.post(contract)
     assert (shown["state"], shown["payment"], shown["claim"]) == ("COMPLETED", "settled", "spent")
-    assert answer.status == 200 and answer.receipt["transaction"] == TRANSACTION
+    assert answer.status == 200 and answer.receipt["transaction"] == transaction
     assert stage.settles() == settles
     [fee] = stage.executions.ledger(time.strftime("%Y-%m", time.gmtime()))
-    assert (fee.kind, fee.atomic, fee.transaction) == ("platform_fee_due", 50_000, TRANSACTION)
+    assert (fee.kind, fee.atomic, fee.transaction) == ("platform_fee_due", 50_000, transaction)
+    assert (shown["chain"]["nonce"], shown["chain"]["paid_by"]) == ("spent", transaction)
+    assert shown["resolved"]["by"] == "evidence"
 
 
-def test_an_operator_says_not_paid_and_the_seeker_may_sign_anew(stage, capsys):
+def test_an_operator_says_not_paid_where_the_chain_proves_it_and_the_seeker_may_sign_anew(stage, capsys):
     contract, _ = unresolved(stage)
     stage.stub.say("settle", "ok")
-    stage.stub.say("verify", "ok")
 
-    assert main(["payment", "resolve", contract.contract_id, "--not-paid"]) == 0
+    assert resolve(contract, "--not-paid") == 0
 
-    assert told(capsys)["claim"] == "released" and stage.state(contract) is State.UNPAID
+    shown = told(capsys)
+    assert shown["claim"] == "released" and stage.state(contract) is State.UNPAID
+    assert (shown["chain"]["nonce"], shown["chain"]["why"]) == ("unspent", "authorization_expired_unused")
     assert stage.post(contract).status == 402
     assert stage.post(contract, BODY, stage.pay(contract)).status == 200
     assert (stage.charges(), len(stage.runs)) == (1, 1)
+
+
+# How the payment went, how the node stands, and what an operator says that the chain does not show.
+NOT_SHOWN = [
+    ("500", "ok", ("--paid", TRANSACTION)),
+    ("lost-cut", "ok", ("--paid", TRANSACTION)),
+    ("lost-cut", "ok", ("--not-paid",)),
+    ("500", "behind:300", ("--not-paid",)),
+    ("lost-cut", "500", ("--paid", TRANSACTION)),
+]
+
+
+@pytest.mark.parametrize(("word", "node", "said"), NOT_SHOWN)
+def test_what_the_chain_does_not_show_is_not_taken_from_an_operator(stage, capsys, word, node, said):
+    contract, _ = unresolved(stage, word)
+    stage.stub.say("rpc", node)
+
+    assert resolve(contract, *said) == 1
+    out, err = capsys.readouterr()
+    assert resolve(contract, *said, "--override", "ctr_another") == 1
+
+    assert f"--override {contract.contract_id}" in err and "nonce" in json.loads(out)["chain"]
+    assert stage.standing(contract).payment_status == "unresolved"
+
+
+@pytest.mark.parametrize(("word", "node", "said"), NOT_SHOWN[:2])
+def test_an_override_names_the_contract_and_is_recorded(stage, capsys, word, node, said):
+    contract, _ = unresolved(stage, word)
+
+    assert resolve(contract, *said, "--override", contract.contract_id) == 0
+    shown = told(capsys)
+    assert main(["payment", "show", contract.contract_id]) == 0
+
+    assert shown["resolved"]["by"] == "override" and shown["resolved"]["paid"] == TRANSACTION
+    assert told(capsys)["resolved"] == shown["resolved"] and shown["state"] == "COMPLETED"
 
 
 def test_only_an_unresolved_payment_can_be_resolved_and_only_once(stage, capsys):
@@ -127,10 +174,10 @@ def test_only_an_unresolved_payment_can_be_resolved_and_only_once(stage, capsys)
     stage.post(paid, BODY, stage.pay(paid))
     contract, _ = unresolved(stage)
 
-    assert main(["payment", "resolve", paid.contract_id, "--not-paid"]) == 1
+    assert resolve(paid, "--not-paid") == 1
     assert "the payment is settled" in capsys.readouterr().err
-    assert main(["payment", "resolve", contract.contract_id, "--not-paid"]) == 0
-    assert main(["payment", "resolve", contract.contract_id, "--paid", TRANSACTION]) == 1
+    assert resolve(contract, "--not-paid") == 0
+    assert resolve(contract, "--paid", TRANSACTION) == 1
     assert stage.state(contract) is State.UNPAID and stage.state(paid) is State.COMPLETED
 
 

@@ -202,6 +202,35 @@ def test_a_text_that_was_told_is_completed(sent, rest):
     assert text_after(*sent) == rest
 
 
+@pytest.mark.parametrize(
+    ("sent", "rest"),
+    [
+        (["one ", "two "], [(2, "three")]),
+        (["one two three"], []),
+        (["another "], [(0, "one two three")]),
+    ],
+)
+def test_a_text_that_was_told_is_completed_beside_files(sent, rest):
+    before = [Event(place + 1, "output", {"index": place, "delta": delta}) for place, delta in enumerate(sent)]
+    file = {"type": "file", "name": "plan.txt", "checksum": "sha256:00", "url": "https://files.example/1"}
+    output = {"type": "multiple", "items": [file, {"type": "text", "content": "one two three"}]}
+
+    events = final_events(len(sent) + 1, {"output": output}, before)
+
+    told = [(event.data["index"], event.data["delta"]) for event in events if event.kind == "output"]
+    assert told == rest
+    assert [event.data for event in events if event.kind == "item"] == [file]
+
+
+def test_a_text_beside_files_that_was_not_told_comes_as_an_item():
+    text = {"type": "text", "content": "one"}
+    progress = [Event(1, "progress", {"pct": 5, "message": ""})]
+
+    events = final_events(2, {"output": {"type": "multiple", "items": [text]}}, progress)
+
+    assert [event.kind for event in events] == ["item", "done"]
+
+
 def test_an_item_that_was_told_whole_is_not_sent_again():
     file = {"type": "file", "name": "a.txt", "checksum": "sha256:1", "mime": "text/plain", "size": 1}
     told = [Event(1, "item", {**file, "key": "deliverables/x"}), Event(2, "item", {"type": "json", "content": 1})]

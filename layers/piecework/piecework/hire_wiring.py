@@ -175,7 +175,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
         texts=OverflowBucket(lambda: clients.s3, bucket),
         steps=WorkSteps(clients.dynamodb, work),
         facilitator=_facilitator(settings),
-        chain_of=_chain_of(settings),
+        chain_of=chain_of(settings),
         enqueue=lambda execution: tasks.send(task_message(execution)),
         nudge=lambda due, delay_ms: nudges.send(due_message(due), delay_ms),
         announce=_announce(clients, work),
@@ -198,7 +198,7 @@ def _facilitator(settings: WorkerSettings) -> Facilitator:
     return HttpFacilitator(url, cdp_authenticator(lambda: secret_text(settings.facilitator_auth)))
 
 
-def _chain_of(settings: WorkerSettings) -> Callable[[Network], Chain | None]:
+def chain_of(settings: WorkerSettings) -> Callable[[Network], Chain | None]:
     """The node that may be asked about a chain: the one configured, for the network that is served in production."""
     from piecework.hire.networks import BASE
     from piecework.hire.rpc import RpcChain

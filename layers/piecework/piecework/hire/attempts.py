@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from piecework.errors import PieceworkError
 from piecework.executors import Log
-from piecework.hire.charging import Charging, refund_rows
+from piecework.hire.charging import Charging
 from piecework.hire.contracts import ContractRecord
-from piecework.hire.executions import LONGEST_LIFE_MS, Execution, Executions, Failure, Moved
+from piecework.hire.executions import DELIVERED, LONGEST_LIFE_MS, Execution, Executions, Failure, Moved
 from piecework.hire.failures import Ended, ended_by_undeployed
+from piecework.hire.owing import late_fee_rows, refund_rows
 from piecework.hire.states import MAY_TIME_OUT, State
 from piecework.hire.terms import PaymentTerms
 from piecework.hire.work import Made, Work
@@ -118,7 +119,7 @@ class Attempts:
         }
         if execution.is_paid:
             result["items"] = ()
-            return self._end(execution, State.PARTIAL_FINAL if done.is_partial else State.COMPLETED, **result)
+            return self._end(execution, State.PARTIAL_FINAL if done.is_partial else State.COMPLETED, contract, **result)
         if settle_seconds is not None:
             return self.charging.settle(execution, contract, terms, settle_seconds, **result)
         now_ms = self.clock()
@@ -163,15 +164,14 @@ class Attempts:
         self.executions.move(execution, after)
         return after
 
-    def _end(
-        self, execution: Execution, target: State, unpaid_for: ContractRecord | None = None, **changes: Any
-    ) -> Execution:
-        """Move to a final state; with `unpaid_for` the seeker got nothing, so nothing may be kept of its money."""
+    def _end(self, execution: Execution, target: State, contract: ContractRecord, **changes: Any) -> Execution:
+        """Move to a final state, with what is owed after it; where nothing is delivered, nothing of it is kept."""
         now_ms = self.clock()
-        rows = refund_rows(execution, unpaid_for, now_ms) if unpaid_for else []
+        owed = late_fee_rows if target in DELIVERED else refund_rows
         freed = {} if execution.is_paid else {"payment_status": "not_charged", "claim_status": "released"}
         after = execution.moved(
             target, lease="", lease_until_ms=0, due_ms=0, finished_at_ms=now_ms, payment="", **freed, **changes
         )
+        rows = owed(execution, contract, now_ms)
         self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
         return after

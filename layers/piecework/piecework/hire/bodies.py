@@ -10,9 +10,9 @@ from typing import Final
 
 from piecework.hire.contracts import ContractRecord, time_text
 from piecework.hire.deliverables import Deliverables
-from piecework.hire.door import error_member
+from piecework.hire.door import MESSAGE_CHARACTERS, error_member
 from piecework.hire.errors import CODES
-from piecework.hire.executions import Execution, Failure, Item
+from piecework.hire.executions import Execution, Failure, Item, last_refusal
 from piecework.hire.failures import as_told
 from piecework.hire.outputs import items_of
 from piecework.hire.public_url import PublicUrl
@@ -27,6 +27,7 @@ PAID: Final = frozenset({State.COMPLETED, State.PARTIAL_FINAL})
 PENDING: Final = frozenset({State.EXECUTING, State.RESULT_READY, State.SETTLING, State.UNKNOWN})
 RETRYABLE: Final = frozenset({State.FAILED_TRANSIENT, State.UNPAID})
 GONE: Final = 410
+OWED_BACK: Final = "the payment is owed back"
 EXHAUSTED: Final = Failure("RETRIES_EXHAUSTED", "every attempt of this contract is used up")
 
 
@@ -109,6 +110,7 @@ class Bodies:
     def failed(self, execution: Execution, contract: ContractRecord, failure: Failure | None = None) -> Answer:
         """The failure that stands, or another one, with the status it has every time."""
         told = as_told(failure or execution.failure or Failure("INTERNAL_ERROR", "the task failed"))
+        told = _as_ended(execution, told)
         can_retry = CODES[told.code].retryable and execution.state in RETRYABLE
         error = error_member(told.to_error(execution)) | {"retryable": can_retry}
         error["retries_remaining"] = execution.retries_remaining if can_retry else 0
@@ -177,6 +179,8 @@ def payment_member(execution: Execution, contract: ContractRecord | None) -> dic
     """What became of the payment."""
     member: dict[str, Json] = {"status": execution.payment_status}
     receipt = execution.receipt
+    if contract is not None and execution.owes_refund:
+        member["refund_due"] = str(contract.atomic)
     if contract is None or execution.payment_status != "settled" or not receipt:
         return member
     return member | {
@@ -185,6 +189,15 @@ def payment_member(execution: Execution, contract: ContractRecord | None) -> dic
         "payer": receipt.get("payer", execution.payer),
         "amount": str(contract.atomic),
     }
+
+
+def _as_ended(execution: Execution, told: Failure) -> Failure:
+    """A failure with what its end means for the money."""
+    if told.code == "PAYMENT_FAILED" and execution.is_ended:  # as records said it that were written earlier
+        told = last_refusal(told)
+    if not execution.owes_refund or OWED_BACK in told.message:
+        return told
+    return replace(told, message=f"{told.message[: MESSAGE_CHARACTERS - len(OWED_BACK) - 2]}; {OWED_BACK}")
 
 
 def receipt_of(execution: Execution) -> dict[str, str]:

@@ -18,7 +18,6 @@ The template's metric filters count the log lines of this module by their names,
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any, Final
 
 from piecework.due import Nudge
@@ -26,16 +25,18 @@ from piecework.errors import PieceworkError
 from piecework.executors import Log
 from piecework.hire.confirming import NOT_SEEN, Confirming
 from piecework.hire.contracts import ContractRecord
-from piecework.hire.evidence import Unsettled, gather
+from piecework.hire.evidence import Evidence, Unsettled, gather
 from piecework.hire.exchange import NotSent
-from piecework.hire.executions import Execution, Executions, Failure, LedgerRow
+from piecework.hire.executions import Execution, Executions, Failure, last_refusal
 from piecework.hire.facilitator import SETTLE_SECONDS_QUEUED, Facilitator
 from piecework.hire.networks import Network
+from piecework.hire.owing import fee_rows
 from piecework.hire.payments import Payment, read_payment
 from piecework.hire.rpc import Chain
 from piecework.hire.settlement import (
     EXPIRED_UNUSED,
     FACILITATOR_MARGIN_SECONDS,
+    Decision,
     NotPaid,
     Paid,
     PaidUnconfirmed,
@@ -62,6 +63,14 @@ SEEN_SOON_SECONDS: Final = 5  # until a transaction that was named with success 
 MOST_ROUNDS: Final = 5  # payments that were definitely not taken
 LATE: Final = "invalid_exact_evm_payload_authorization_valid_before"
 REFUSED: Final = "the work is done, but the payment was not taken; sign a new one to get the result"
+
+
+class NotProven(PieceworkError):
+    """An operator's word is not what the chain shows."""
+
+    def __init__(self, decision: Decision) -> None:
+        why = _why(decision).get("why", "")
+        super().__init__(f"the chain does not show that: {type(decision).__name__}{f', {why}' if why else ''}")
 
 
 @dataclass(frozen=True)
@@ -178,15 +187,15 @@ class Charging:
         }
         now_ms = self.clock()
         transaction = outcome.transaction if isinstance(outcome, Paid) else ""
-        rows = fee_rows(execution, contract, now_ms, transaction)
         if not transaction:
             self.log.warning("settled_unconfirmed", contract_id=execution.contract_id)
         if execution.result is None:  # settle-before
-            after = execution.moved(State.EXECUTING, due_ms=now_ms, **changes)
-            self.executions.move(execution, after, ledger=rows)
+            after = execution.moved(State.EXECUTING, due_ms=now_ms, owes_fee=True, **changes)
+            self.executions.move(execution, after)
             return after
         target = State.PARTIAL_FINAL if execution.is_partial else State.COMPLETED
         after = execution.moved(target, due_ms=0, finished_at_ms=now_ms, items=(), **changes)
+        rows = fee_rows(execution, contract, now_ms, transaction)
         self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
         return after
 
@@ -194,10 +203,11 @@ class Charging:
         """Keep the result unreleased and let the seeker sign anew, a few times."""
         is_last = execution.rounds + 1 >= MOST_ROUNDS
         now_ms = self.clock()
+        failure = Failure("PAYMENT_FAILED", REFUSED, {"reason": outcome.reason})
         after = execution.moved(
             State.FAILED_PERMANENT if is_last else State.UNPAID,
             rounds=execution.rounds + 1,
-            failure=Failure("PAYMENT_FAILED", REFUSED, {"reason": outcome.reason}),
+            failure=last_refusal(failure) if is_last else failure,
             receipt=outcome.receipt,
             payment="",
             payment_status="failed",
@@ -210,18 +220,34 @@ class Charging:
         self.executions.move(execution, after, webhook_at_ms=now_ms if is_last and execution.has_webhook else 0)
         return after
 
-    def resolve(self, execution: Execution, contract: ContractRecord, transaction: str | None) -> Execution:
+    def witness(self, execution: Execution, contract: ContractRecord) -> tuple[Evidence | None, Decision]:
+        """What the chain says of an unknown settlement now, and what follows from it; moves nothing."""
+        now_ms, record = self.clock(), unsettled_of(execution, PaymentTerms.of(contract, None, ""))
+        seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
+        return seen, reconcile(record, seen, now_ms)
+
+    def resolve(
+        self, execution: Execution, contract: ContractRecord, transaction: str | None, *, override: bool = False
+    ) -> Execution:
         """An operator's word on an unknown settlement: the transaction that paid it, or None for not paid.
 
+        It needs the evidence that the flow itself would need, or is recorded as an override.
+
         Raises:
+            NotProven: the chain does not show it.
             IllegalMove: the settlement is not unknown.
         """
-        terms = PaymentTerms.of(contract, None, "")
-        payment = payment_of(execution)
+        terms, payment = PaymentTerms.of(contract, None, ""), payment_of(execution)
+        _, decision = self.witness(execution, contract)
+        if not (is_proven := proves(decision, transaction)) and not override:
+            raise NotProven(decision)
+        resolution = {"by": "evidence" if is_proven else "override", "at_ms": self.clock(), "paid": transaction}
+        noted = replace(execution, resolution=resolution)
+        self.log.warning("settlement_resolved", contract_id=execution.contract_id, by=resolution["by"])
         if transaction is None:
             reason = "not_paid_by_operator"
-            return self.not_paid(execution, NotPaid(reason, refused_receipt(payment, terms, reason)))
-        return self.paid(execution, contract, Paid(transaction, paid_receipt(payment, terms, transaction)))
+            return self.not_paid(noted, NotPaid(reason, refused_receipt(payment, terms, reason)))
+        return self.paid(noted, contract, Paid(transaction, paid_receipt(payment, terms, transaction)))
 
     def _unknown(self, intent: Execution, before: Execution, outcome: Unknown) -> Execution:
         named = outcome.transaction
@@ -317,6 +343,13 @@ def payment_of(execution: Execution) -> Payment:
     return read_payment(loads(execution.payment))
 
 
+def proves(decision: Decision, transaction: str | None) -> bool:
+    """Whether what the flow would decide is what an operator says: paid by this transaction, or not paid (None)."""
+    if transaction is None:
+        return isinstance(decision, NotPaid)
+    return isinstance(decision, Paid) and decision.transaction.lower() == transaction.lower()
+
+
 def unsettled_of(execution: Execution, terms: PaymentTerms) -> Unsettled:
     """What a record knows of its settlement."""
     known = Unsettled(
@@ -332,37 +365,3 @@ def unsettled_of(execution: Execution, terms: PaymentTerms) -> Unsettled:
         return known
     # Written before records said when: no call was sent after the time that the record waits for, or waited for last.
     return replace(known, sent_ms=execution.due_ms or give_up_ms(known))
-
-
-def fee_rows(execution: Execution, contract: ContractRecord, now_ms: int, transaction: str) -> list[LedgerRow]:
-    """What the operator owes the platform for a paid contract: a share of the price, rounded down."""
-    fee = contract.document["terms"]["platform_fee"]
-    atomic = int(contract.atomic * Decimal(str(fee["percentage"])) // 100)
-    if atomic == 0:
-        return []
-    return [ledger_row("platform_fee_due", execution, contract, atomic, fee["wallet"], now_ms, transaction)]
-
-
-def refund_rows(execution: Execution, contract: ContractRecord, now_ms: int) -> list[LedgerRow]:
-    """What the operator owes a seeker who paid before the work that then failed."""
-    if not execution.is_paid:
-        return []
-    transaction = str((execution.receipt or {}).get("transaction", ""))
-    return [ledger_row("refund_due", execution, contract, contract.atomic, execution.payer, now_ms, transaction)]
-
-
-def ledger_row(
-    kind: Any, execution: Execution, contract: ContractRecord, atomic: int, wallet: str, now_ms: int, transaction: str
-) -> LedgerRow:
-    """A row about one execution."""
-    return LedgerRow(
-        kind=kind,
-        contract_id=execution.contract_id,
-        task_id=execution.task_id,
-        generation=execution.generation,
-        atomic=atomic,
-        network=contract.network.caip2,
-        wallet=wallet,
-        at_ms=now_ms,
-        transaction=transaction,
-    )

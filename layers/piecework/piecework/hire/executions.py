@@ -23,11 +23,15 @@ RELEASED_MARGIN_SECONDS: Final = 60  # past an authorization's end, for a block'
 DAY_MS: Final = 86_400_000
 KEPT_DAYS: Final = 90  # receipts and claims
 
+DELIVERED: Final = frozenset({State.COMPLETED, State.PARTIAL_FINAL})
+LAST_REFUSAL: Final = "too many payments for this contract were not taken; it ends here, and nothing was charged"
+
 Item = Mapping[str, Json]  # an output object as it is kept: a file has its `key`, long content its `pointer`
 PaymentStatus = Literal[
     "authorized", "settling", "settled", "settled_unconfirmed", "unresolved", "not_charged", "failed"
 ]
 ClaimStatus = Literal["active", "released", "spent"]
+LedgerKind = Literal["platform_fee_due", "refund_due"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,11 @@ class Failure:
             task_id=execution.task_id,
             retries_remaining=execution.retries_remaining,
         )
+
+
+def last_refusal(refused: Failure) -> Failure:
+    """The failure of a contract whose last payment was refused: an end, which asks for no further one."""
+    return Failure("RETRIES_EXHAUSTED", LAST_REFUSAL, refused.details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +117,8 @@ class Execution:
     failure: Failure | None = None
     finished_at_ms: int = 0
     has_webhook: bool = False
+    owes_fee: bool = False  # paid before the work, which owes the platform its share once it is delivered
+    resolution: Mapping[str, Json] | None = None  # what an operator said of an unknown settlement, and upon what
     items: tuple[Item, ...] = ()  # finished before the end, by the runner that holds or held the lease last
 
     @property
@@ -117,6 +128,11 @@ class Execution:
     @property
     def is_paid(self) -> bool:
         return self.payment_status in ("settled", "settled_unconfirmed")
+
+    @property
+    def owes_refund(self) -> bool:
+        """Whether the seeker paid for work that failed for good."""
+        return self.is_paid and self.is_ended and self.state not in DELIVERED
 
     @property
     def retries_remaining(self) -> int:
@@ -155,7 +171,7 @@ class Execution:
 class LedgerRow:
     """Money that somebody owes somebody, for the operator."""
 
-    kind: Literal["platform_fee_due", "refund_due"]
+    kind: LedgerKind
     contract_id: str
     task_id: str
     generation: int

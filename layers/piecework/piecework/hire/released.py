@@ -14,11 +14,11 @@ from typing import Final, Self
 
 from piecework.due import Due, DueTimes
 from piecework.executors import Log
-from piecework.hire.charging import ledger_row
 from piecework.hire.contracts import ContractRecord, Contracts
 from piecework.hire.evidence import Evidence, Unsettled, chain_evidence
 from piecework.hire.executions import DAY_MS, KEPT_DAYS, RELEASED_DUE, RELEASED_MARGIN_SECONDS, Executions
 from piecework.hire.networks import Network
+from piecework.hire.owing import ledger_row
 from piecework.hire.payments import Authorization, Payment
 from piecework.hire.rpc import Chain, ChainUnavailable
 from piecework.hire.terms import PaymentTerms

@@ -305,9 +305,12 @@ def _outputs(output: Any, before: Sequence[Event]) -> Iterator[tuple[str, Mappin
     if output.get("type") == "text":
         yield from _deltas(output["content"], before)
         return
+    is_live = any(event.kind == "output" for event in before)
     sent = [_identity(event.data) for event in before if event.kind == "item" and "withheld" not in event.data]
     for item in output["items"] if output.get("type") == "multiple" else [output]:
-        if _identity(item) not in sent:
+        if is_live and item.get("type") == "text":  # begun as it was made: what is left of it follows
+            yield from _deltas(item["content"], before)
+        elif _identity(item) not in sent:
             yield "item", item
 
 
