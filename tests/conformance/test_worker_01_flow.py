@@ -633,24 +633,6 @@ def test_version_1_payers_get_their_own_receipt_header(stage):
     assert answer.status == 200 and "X-PAYMENT-RESPONSE" in answer.headers
 
 
-def test_a_request_that_finds_work_too_long_hands_it_over(stub):
-    stage = Stage(stub)
-    contract = stage.contract(sla__max_latency_ms=6_500)
-    release = threading.Event()
-
-    def slow(task, run):
-        release.wait(60)
-        return score(task, run)
-
-    stage.do = slow
-    answer = stage.post(contract, BODY, stage.pay(contract))
-    release.set()
-
-    assert answer.status == 202 and len(stage.queue) == 1
-    stage.settle_down()
-    assert stage.state(contract) is State.COMPLETED and stage.settles() == 1
-
-
 def test_finished_work_without_time_to_settle_is_settled_by_the_queue(stage):
     contract = stage.contract()
 

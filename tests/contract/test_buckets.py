@@ -7,27 +7,34 @@ import pytest
 from piecework.artifacts import Served, artifact_token, keep, serve
 from piecework.errors import NotFound
 from tests.support.fakes import FakeEvidence, FakeOverflow
+from tests.support.lost_answers import LostAnswers
 
 
-@pytest.fixture(params=["fake", "s3"])
+def client_of(kind: str, aws):
+    """A client of S3: plain, or one that repeats every write, where wanted while the first try is still under way."""
+    client = aws.client("s3")
+    return client if kind == "s3" else LostAnswers(client, conflicts=3 if kind == "under way" else 0)
+
+
+@pytest.fixture(params=["fake", "s3", "lost answers", "under way"])
 def evidence(request):
     if request.param == "fake":
         return FakeEvidence()
     from piecework.aws.bucket import EvidenceBucket
 
     aws = request.getfixturevalue("embedded_aws")
-    client, bucket = aws.client("s3"), aws.new_bucket()
+    client, bucket = client_of(request.param, aws), aws.new_bucket()
     return EvidenceBucket(lambda: client, bucket)
 
 
-@pytest.fixture(params=["fake", "s3"])
+@pytest.fixture(params=["fake", "s3", "lost answers", "under way"])
 def overflow(request):
     if request.param == "fake":
         return FakeOverflow()
     from piecework.aws.bucket import OverflowBucket
 
     aws = request.getfixturevalue("embedded_aws")
-    client, bucket = aws.client("s3"), aws.new_bucket()
+    client, bucket = client_of(request.param, aws), aws.new_bucket()
     return OverflowBucket(lambda: client, bucket)
 
 

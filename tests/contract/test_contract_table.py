@@ -7,6 +7,7 @@ import pytest
 from piecework.hire.contracts import KEPT_MS, ContractConflict, validate
 from tests.support.contracts import EXAMPLE, EXAMPLE_NOW_MS, IDENTITY, SECRET, a_contract, a_record
 from tests.support.fakes import FakeClock
+from tests.support.lost_answers import LostAnswers
 from tests.support.worker_fakes import FakeContracts
 
 
@@ -15,14 +16,17 @@ def clock():
     return FakeClock(EXAMPLE_NOW_MS)
 
 
-@pytest.fixture(params=["fake", "dynamodb"])
+@pytest.fixture(params=["fake", "dynamodb", "lost answers"])
 def contracts(request, clock):
     if request.param == "fake":
         return FakeContracts(clock)
     from piecework.aws.contracts_table import ContractsTable
 
     aws = request.getfixturevalue("embedded_aws")
-    return ContractsTable(aws.client("dynamodb"), aws.new_table("ContractsTable"), clock)
+    client = aws.client("dynamodb")
+    return ContractsTable(
+        LostAnswers(client) if request.param == "lost answers" else client, aws.new_table("ContractsTable"), clock
+    )
 
 
 class TestContracts:

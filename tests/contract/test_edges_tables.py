@@ -12,12 +12,19 @@ from piecework.hire.streams import Event
 from piecework.hire.webhooks import Delivery, DeliveryState
 from tests.support.fakes import START_MS
 from tests.support.hooks import FakeDeliveries
+from tests.support.lost_answers import LostAnswers
 from tests.support.streams import FakeStreamLog
 
 
-@pytest.fixture(scope="module", params=["fake", "dynamodb"])
+@pytest.fixture(scope="module", params=["fake", "dynamodb", "lost answers"])
 def kind(request):
     return request.param
+
+
+def client_of(kind: str, aws):
+    """A client of DynamoDB: plain, or one that repeats every write."""
+    client = aws.client("dynamodb")
+    return LostAnswers(client) if kind == "lost answers" else client
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +32,7 @@ def deliveries(kind, request):
     if kind == "fake":
         return FakeDeliveries()
     aws = request.getfixturevalue("embedded_aws")
-    return DeliveriesTable(aws.client("dynamodb"), aws.new_table("WorkTable"))
+    return DeliveriesTable(client_of(kind, aws), aws.new_table("WorkTable"))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +40,7 @@ def log(kind, request):
     if kind == "fake":
         return FakeStreamLog()
     aws = request.getfixturevalue("embedded_aws")
-    return StreamTable(aws.client("dynamodb"), aws.new_table("WorkTable"))
+    return StreamTable(client_of(kind, aws), aws.new_table("WorkTable"))
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from piecework.hire.executions import (
 from piecework.hire.states import State
 from tests.support.fakes import START_MS
 from tests.support.hire_fakes import FakeDueTimes, FakeExecutions
+from tests.support.lost_answers import LostAnswers
 
 LATER = START_MS + 60_000
 TABLE = {
@@ -39,7 +40,7 @@ def new_table(aws) -> str:
     return name
 
 
-@pytest.fixture(scope="module", params=["fake", "dynamodb"])
+@pytest.fixture(scope="module", params=["fake", "dynamodb", "lost answers"])
 def stores(request):
     """(executions, due times) of one kind."""
     if request.param == "fake":
@@ -50,7 +51,8 @@ def stores(request):
 
     aws = request.getfixturevalue("embedded_aws")
     work, due_table = new_table(aws), new_table(aws)
-    return ExecutionsTable(aws.client("dynamodb"), work, due_table), DueTable(aws.client("dynamodb"), due_table)
+    client = LostAnswers(aws.client("dynamodb")) if request.param == "lost answers" else aws.client("dynamodb")
+    return ExecutionsTable(client, work, due_table), DueTable(client, due_table)
 
 
 @pytest.fixture

@@ -8,16 +8,20 @@ from piecework.aws.kernel_hosted import HostedLeases
 from piecework.errors import LeaseLost
 from tests.support.fakes import START_MS
 from tests.support.hosted_stage import FakeLeases
+from tests.support.lost_answers import LostAnswers
 
 LATER = START_MS + 15_000
 
 
-@pytest.fixture(params=["fake", "adapter"])
+@pytest.fixture(params=["fake", "adapter", "lost answers"])
 def leases(request):
     if request.param == "fake":
         return FakeLeases()
     aws = request.getfixturevalue("embedded_aws")
-    return HostedLeases(aws.client("dynamodb"), aws.new_table("KernelTable"))
+    client = aws.client("dynamodb")
+    return HostedLeases(
+        LostAnswers(client) if request.param == "lost answers" else client, aws.new_table("KernelTable")
+    )
 
 
 @pytest.fixture

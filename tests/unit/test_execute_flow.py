@@ -192,7 +192,7 @@ def test_a_step_is_not_run_again_by_the_next_runner():
         calls.append(run.step("pay", lambda: {"nonce": len(calls)}))
         if len(calls) == 1:
             raise Retryable("after the step")
-        return Outcome({"answer": str(run.step("pay", lambda: {"nonce": 99})["nonce"])})
+        return Outcome({"answer": str(calls[-1]["nonce"])})
 
     bench = FlowBench(work)
     with pytest.raises(Retryable):

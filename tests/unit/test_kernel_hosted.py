@@ -8,7 +8,7 @@ from executors.refund_desk import refund_desk
 from piecework.errors import PolicyDenied, Refused, Retryable, ToolFailed, Unavailable
 from piecework.executors import Outcome
 from piecework.kernel.hosted import HOSTED
-from piecework.kernel.hosted_runs import FAILED, LEASE_MS, LOST, MOST_TRIES, STEP_BYTES
+from piecework.kernel.hosted_runs import FAILED, LEASE_MS, LOST, MOST_TRIES
 from piecework.kernel.hosted_wakes import Hosting
 from piecework.kernel.policy.verdicts import Decision, Verdict
 from piecework.kernel.state import Status
@@ -481,11 +481,11 @@ def test_an_output_that_cannot_be_recorded_fails_the_execution(output, told):
 
 
 def test_a_step_result_that_no_item_can_hold_fails_the_execution():
-    house = a_house(lambda task, run: Outcome(run.step("big", lambda: "x" * STEP_BYTES)))
+    house = a_house(lambda task, run: Outcome(run.step("big", lambda: "x" * 350_000)))
     execution_id = house.begin()
 
     assert house.settle() == ["failed"]
-    assert str(STEP_BYTES) in house.error(execution_id)
+    assert "350000" in house.error(execution_id)
 
 
 def test_a_profile_is_chosen_by_label_if_the_executor_has_it():

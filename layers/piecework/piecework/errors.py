@@ -136,6 +136,12 @@ class Unavailable(PieceworkError):
     retryable = True
 
 
+class RequestRejected(PieceworkError):
+    """A service we stand on will never take this request: a right is missing, or a value is larger than it holds."""
+
+    code = "internal"
+
+
 class UpstreamFailed(Retryable):
     """A model or another upstream answered, but not usefully."""
 

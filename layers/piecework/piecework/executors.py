@@ -10,7 +10,12 @@ fault); anything else is a bug and is reported without its text. At the worker d
 text of `InputRefused` alone, so that text must speak of the input and never of what was made.
 
 Between `run.step` calls an executor must be deterministic: a step's result is recorded once and replayed when the piece
-is taken over, so the same steps must come in the same order with the same names.
+is taken over, so the same steps must come in the same order with the same names. A name may be used again: each use is
+a step of its own, told apart by its place among the uses of that name. So steps of one name must come in the same order
+in every run; those of several threads, or of tasks that race, need names of their own.
+
+One run of a piece is live at a time. Before each step and each effect a run asks for its right to go on; one that was
+taken over, or handed over, ends there. What an executor does outside of a step may be done again by the next run.
 
 At the kernel door this goes for `run.tool` too. A run that reaches an unfinished tool ends there and costs nothing
 while it waits; when the tool's result, a person's approval or a denial is there, the executor runs again from its top
@@ -21,57 +26,54 @@ not be called inside a step, nor by several threads or tasks at once.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal
 
-from piecework.errors import InputRefused, PolicyDenied, Refused, Retryable, SettingsError, ToolFailed
+from piecework import bounds
+from piecework.errors import InputRefused, PieceworkError, PolicyDenied, Refused, Retryable, SettingsError, ToolFailed
 from piecework.jsons import Json
+from piecework.right import Stopped
+from piecework.runs import (
+    Artifact,
+    Evidence,
+    ForgetfulSteps,
+    Log,
+    Run,
+    SilentLog,
+    Step,
+    Steps,
+    bounded_artifact,
+    no_tools,
+)
 
 __all__ = [
     "Artifact",
     "Evidence",
     "Executor",
+    "ForgetfulSteps",
     "InputRefused",
+    "Log",
     "Outcome",
     "PolicyDenied",
     "Refused",
     "Retryable",
     "Run",
+    "SilentLog",
+    "Step",
     "Steps",
     "Task",
     "ToolFailed",
     "executor",
+    "no_tools",
 ]
 
 Stage = Literal["explore", "verify", "finalize", "decide", "diverge"]
 Settle = Literal["after", "before"]
-T = TypeVar("T")
 
 EXPECTED_MS: Final = 8_000  # what a short model call takes; a waiter takes a piece over only with this much time left
 MAX_DURATION_MS: Final = 120_000  # four of the kernel's 30 s connections
-
-_inside_a_step: ContextVar[bool] = ContextVar("inside_a_step", default=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Inline evidence: text of a stated media type."""
-
-    mime: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """Bytes kept beside the answer and referred to by digest; `deliverable` at the worker door."""
-
-    name: str
-    data: bytes
-    mime: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,160 +117,6 @@ class Task:
         return self.check(output)
 
 
-class Steps(Protocol):
-    """Remembers the results of named steps of one piece."""
-
-    def replay(self, name: str) -> tuple[Json] | None:
-        """The recorded result in a one-tuple, or None when the step has not been recorded."""
-
-    def record(self, name: str, result: Json) -> Json:
-        """Record a result once; returns the one that stands (an earlier runner's may)."""
-
-
-class Log(Protocol):
-    """Structured log lines: a constant snake_case event name and fields."""
-
-    def info(self, event: str, /, **fields: Any) -> None: ...
-
-    def warning(self, event: str, /, **fields: Any) -> None: ...
-
-
-class ForgetfulSteps:
-    """Steps that are not recorded, for doors and tests without a ledger."""
-
-    def replay(self, name: str) -> tuple[Json] | None:
-        return None
-
-    def record(self, name: str, result: Json) -> Json:
-        return result
-
-
-class SilentLog:
-    """A log that keeps nothing."""
-
-    def info(self, event: str, /, **fields: Any) -> None:
-        pass
-
-    def warning(self, event: str, /, **fields: Any) -> None:
-        pass
-
-
-def no_tools(tool_id: str, arguments: Mapping[str, Json]) -> Json:
-    """Tools exist at the kernel door alone; elsewhere asking for one is a permanent refusal."""
-    raise Refused("this door has no tools")
-
-
-class Run:
-    """What an executor may do while it works; evidence and artifacts collect here."""
-
-    def __init__(
-        self,
-        *,
-        remaining_ms: Callable[[], int],
-        steps: Steps | None = None,
-        log: Log | None = None,
-        on_progress: Callable[[float, str], None] = lambda pct, text: None,
-        on_item: Callable[[Json, Sequence[Artifact]], None] = lambda part, artifacts: None,
-        on_delta: Callable[[str], None] = lambda text: None,
-        call_tool: Callable[[str, Mapping[str, Json]], Json] = no_tools,
-        trace_id: str | None = None,
-    ) -> None:
-        self._remaining_ms = remaining_ms
-        self._steps: Steps = steps or ForgetfulSteps()
-        self._on_progress = on_progress
-        self._on_item = on_item
-        self._on_delta = on_delta
-        self._call_tool = call_tool
-        self.log: Log = log or SilentLog()
-        self.trace_id = trace_id
-        self.facts: dict[str, int | float | str] = {}
-        self.collected_evidence: list[Evidence] = []
-        self.collected_artifacts: list[Artifact] = []
-
-    def remaining_ms(self) -> int:
-        """Milliseconds until the deadline; never negative."""
-        return max(0, self._remaining_ms())
-
-    def progress(self, pct: float, text: str = "") -> None:
-        """Tell a listening caller how far the work is, 0 to 100; a hint that may be lost."""
-        self._on_progress(pct, text)
-
-    def item(self, part: Artifact | Json) -> None:
-        """Tell a listening caller of a finished part of the output before the end; a hint that may be lost.
-
-        An `Artifact` is attached, as by `artifact`. A text or another JSON value is only told: what is delivered is the
-        outcome's output.
-        """
-        if isinstance(part, Artifact):
-            self.artifact(part.name, part.data, part.mime)
-        self._on_item(part, self.collected_artifacts)
-
-    def delta(self, text: str) -> None:
-        """Tell a listening caller the next piece of the text that will be the output; a hint that may be lost."""
-        if not isinstance(text, str):
-            raise TypeError("a delta must be text")
-        self._on_delta(text)
-
-    def evidence(self, content: str, mime: str = "text/plain") -> None:
-        """Attach inline evidence; the door drops or shortens what its protocol would refuse."""
-        if not isinstance(content, str):
-            raise TypeError("evidence must be text")
-        self.collected_evidence.append(Evidence(mime, content))
-
-    def artifact(self, name: str, data: bytes, mime: str = "application/octet-stream") -> None:
-        """Attach bytes that the caller can fetch by digest."""
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError("an artifact must be bytes")
-        self.collected_artifacts.append(Artifact(name, bytes(data), mime))
-
-    def note(self, **facts: int | float | str) -> None:
-        """Add figures to this piece's outcome line, such as token counts; never texts of the task."""
-        self.facts.update(facts)
-
-    def step(self, name: str, fn: Callable[[], Any]) -> Any:
-        """Run `fn` once per piece and name; a later runner gets the recorded JSON result instead.
-
-        For a coroutine function it returns an awaitable of the result.
-        """
-        if inspect.iscoroutinefunction(fn):
-            return self._step_async(name, fn)
-        recorded = self._steps.replay(name)
-        if recorded:
-            return recorded[0]
-        with _in_a_step():
-            result = fn()
-        return self._steps.record(name, result)
-
-    async def _step_async(self, name: str, fn: Callable[[], Awaitable[Any]]) -> Any:
-        recorded = self._steps.replay(name)
-        if recorded:
-            return recorded[0]
-        with _in_a_step():
-            result = await fn()
-        return self._steps.record(name, result)
-
-    def tool(self, tool_id: str, arguments: Mapping[str, Json] | None = None) -> Json:
-        """Call a tool under the kernel door's policy, approvals and runners; see the determinism rule above.
-
-        Raises:
-            PolicyDenied: the policy or a person says no.
-            ToolFailed: the tool was called and failed.
-            Refused: this door has no tools, or the call stands inside a step.
-        """
-        if _inside_a_step.get():
-            raise Refused("run.tool cannot be called inside run.step: a recorded step would skip the call")
-        return self._call_tool(tool_id, arguments or {})
-
-
-@contextmanager
-def _in_a_step() -> Iterator[None]:
-    token = _inside_a_step.set(True)
-    try:
-        yield
-    finally:
-        _inside_a_step.reset(token)
-
-
 ExecutorFunction = Callable[[Task, Run], Outcome | Awaitable[Outcome]]
 
 
@@ -294,13 +142,29 @@ class Executor:
         """Run the function to its end, plain or async.
 
         Raises:
+            Stopped: the run has no right to go on.
             Retryable: an async executor passed its deadline.
+            PieceworkError: the executor's own failure, its text bounded.
         """
-        made = self.function(task, run)
-        outcome = _finish(made, run) if inspect.isawaitable(made) else made
-        if not isinstance(outcome, Outcome):
-            raise TypeError(f"executor {self.name} returned {type(outcome).__name__}, not Outcome")
-        return outcome
+        try:
+            made = self.function(task, run)
+            outcome = _finish(made, run) if inspect.isawaitable(made) else made
+            if not isinstance(outcome, Outcome):
+                raise TypeError(f"executor {self.name} returned {type(outcome).__name__}, not Outcome")
+            return replace(outcome, deliverables=[bounded_artifact(one) for one in outcome.deliverables])
+        except PieceworkError as error:
+            error.message = bounds.reason(error.message)
+            raise
+        except BaseExceptionGroup as group:  # a task group wraps what its tasks raise
+            raise _stop_in(group) or group from None
+
+
+def _stop_in(group: BaseExceptionGroup[BaseException]) -> Stopped | None:
+    """What ended the run, if the group holds that."""
+    found = group.subgroup(Stopped)
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]  # type: ignore[assignment]
+    return found if isinstance(found, Stopped) else None
 
 
 def _finish(made: Awaitable[Outcome], run: Run) -> Outcome:
@@ -313,6 +177,7 @@ def _finish(made: Awaitable[Outcome], run: Run) -> Outcome:
     try:
         return asyncio.run(in_time())
     except TimeoutError:
+        run.right.check_time_up()
         raise Retryable("the executor did not finish in its time") from None
 
 

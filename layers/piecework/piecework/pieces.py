@@ -13,6 +13,9 @@ over can neither record nor release. The order of one fresh run, and what a rese
     | 5 answer sent                           | done: the recorded bytes, unchanged                              |
     | – release after a transient failure     | absent for a new request; waiters of this run share its failure  |
 
+A claim holds its right to run (`right.py`), which the work asks before each step and each effect: a run that comes back
+from a freeze after it was taken over ends there, and its caller gets the answer of the run that took over.
+
 Sources: runtime specification 1.1 and 3.3; design, "Pieces".
 """
 
@@ -30,8 +33,8 @@ from typing import Final, NamedTuple, Protocol
 from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, PieceworkError
 from piecework.fingerprints import Fingerprint
 from piecework.renewal import Renewal
+from piecework.right import LEASE_MS, Right, RightLost, Unleased
 
-LEASE_MS: Final = 15_000  # three missed renewals; a killed runner is taken over within this
 INLINE_LIMIT: Final = 16_384  # bytes of a result kept in the item; more would cost a write unit per KB at every renewal
 REASON_CHARACTERS: Final = 500  # of a transient failure's text, which an executor may have made as long as it likes
 FIRST_GAP_SECONDS: Final = 0.05  # a waiter's first pause; short work answers its duplicates at once
@@ -86,13 +89,14 @@ class Result(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """The right to run a piece, as long as its lease is renewed; `after` is what stood there before."""
+    """A piece that is ours to run, as long as its lease is renewed; `after` is what stood there before."""
 
     key: str
     token: str
     fingerprint: str
     after: State | None = None
     exact: str = ""
+    right: Right = Unleased()
 
     @property
     def took_over(self) -> bool:
@@ -240,14 +244,16 @@ class Pieces:
         won, piece = self._table.claim(key, wanted, now_ms)
         if won:
             live = piece is not None and not piece.is_expired(now_ms)
-            return Claim(key, token, mark.older, after=piece.state if piece and live else None, exact=mark.exact)
+            right = Right(lambda until_ms: self._table.renew(key, token, until_ms), wanted.lease_until_ms, self._clock)
+            after = piece.state if piece and live else None
+            return Claim(key, token, mark.older, after, mark.exact, right)
         if piece is None or not piece.stands_for(mark):
             raise KeyConflict("these ids were used before with another payload")
         return self._recorded(piece) if piece.is_recorded() else Running(piece.token)
 
     def renew(self, claim: Claim) -> None:
         """Move the lease on. Raises LeaseLost when another runner has taken over."""
-        self._table.renew(claim.key, claim.token, self._clock() + LEASE_MS)
+        claim.right.renew()
 
     def record(self, claim: Claim, result: Result) -> None:
         """Let the result stand, for good. Raises LeaseLost when another runner has taken over."""
@@ -293,6 +299,8 @@ class Pieces:
             with self._renewal(lambda: self.renew(claim)):
                 result = work(claim)
                 self.record(claim, result)
+        except RightLost as lost:
+            raise LeaseLost(str(lost)) from None
         except LeaseLost:
             raise
         except PieceworkError as error:

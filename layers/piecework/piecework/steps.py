@@ -7,8 +7,7 @@ result stands for both. A run that nobody ran before reads nothing.
 from collections.abc import Callable
 from typing import Protocol
 
-from piecework.executors import Steps
-from piecework.jsons import Json, canonical, loads_exact
+from piecework.executors import Step, Steps
 from piecework.pieces import Claim, piece_key
 
 
@@ -31,17 +30,16 @@ class PieceSteps(Steps):
         self._mark = claim.exact or claim.fingerprint
         self._expires_at = expires_at
 
-    def replay(self, name: str) -> tuple[Json] | None:
+    def replay(self, step: Step) -> bytes | None:
         if self._claim.after is None:
             return None  # nobody ran this piece before, so no step of it can have been recorded
         for mark in dict.fromkeys((self._mark, self._claim.fingerprint)):  # the second is where earlier code wrote
-            if (body := self._table.find(self._key(name, mark))) is not None:
-                return (loads_exact(body),)
+            if (body := self._table.find(self._key(step, mark))) is not None:
+                return body
         return None
 
-    def record(self, name: str, result: Json) -> Json:
-        key = self._key(name, self._mark)
-        return loads_exact(self._table.record_once(key, canonical(result), self._expires_at()))
+    def record(self, step: Step, result: bytes) -> bytes:
+        return self._table.record_once(self._key(step, self._mark), result, self._expires_at())
 
-    def _key(self, name: str, mark: str) -> str:
-        return piece_key("step", self._claim.key, mark, name)
+    def _key(self, step: Step, mark: str) -> str:
+        return piece_key("step", self._claim.key, mark, *step.parts)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from random import uniform
+from time import sleep as real_sleep
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
 from piecework.artifacts import EvidenceStore, Served
 from piecework.aws.clients import aws_errors, error_code
+from piecework.errors import Unavailable
 from piecework.pieces import Overflow
 
 if TYPE_CHECKING:
@@ -16,19 +19,45 @@ if TYPE_CHECKING:
 
 ABSENT: Final = frozenset({"NoSuchKey", "404", "AccessDenied"})  # without ListBucket, S3 says AccessDenied for absent
 ALREADY_WRITTEN: Final = "PreconditionFailed"
+UNDER_WAY: Final = "ConditionalRequestConflict"  # 409: another write of this key has not ended
+CONFLICT_TRIES: Final = 8  # with pauses that double: 5 s in all, longer than S3 takes for what we write
+CONFLICT_GAP_SECONDS: Final = 0.04
 THE_BUCKET: Final = "the bucket"
 
 S3Of = Callable[[], "S3Client"]  # the client is made on the first call that needs it
 
 
-def put_once(s3: S3Client, bucket: str, key: str, body: bytes, mime: str) -> None:
-    """Write an object that must not exist; our keys hold random tokens, so one that does is our own earlier try."""
-    with aws_errors(THE_BUCKET):
-        try:
-            s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=mime, IfNoneMatch="*")
-        except ClientError as error:
-            if error_code(error) != ALREADY_WRITTEN:
-                raise
+def put_once(
+    s3: S3Client,
+    bucket: str,
+    key: str,
+    body: bytes,
+    mime: str,
+    sleep: Callable[[float], None] = real_sleep,
+    **more: Any,
+) -> None:
+    """Write an object that must not exist.
+
+    Our keys hold random tokens or digests of their content, so what stands, or is just being written, is our own
+    earlier try. One that is under way may still fail: the write is tried again until S3 says which it was.
+
+    Raises:
+        Unavailable: S3 is out of reach, or an earlier try never came to an end.
+    """
+    gap = CONFLICT_GAP_SECONDS
+    for _ in range(CONFLICT_TRIES):
+        with aws_errors(THE_BUCKET):
+            try:
+                s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=mime, IfNoneMatch="*", **more)
+                return
+            except ClientError as error:
+                if error_code(error) == ALREADY_WRITTEN:
+                    return
+                if error_code(error) != UNDER_WAY:
+                    raise
+        sleep(uniform(gap / 2, gap))  # noqa: S311  # jitter is no secret
+        gap *= 2
+    raise Unavailable(f"{THE_BUCKET} is busy; try again")
 
 
 class EvidenceBucket(EvidenceStore):

@@ -1,21 +1,28 @@
-"""AWS clients, made once per environment, and the translation of their errors.
+"""AWS clients, made once per environment, and the translation of their errors: what may pass, and what never will.
 
 They come from botocore itself: boto3 makes the very same clients, and imports its transfer manager for 60 ms first.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+)
 from botocore.loaders import Loader
 from botocore.session import Session
 
-from piecework.errors import Unavailable
+from piecework.errors import PieceworkError, RequestRejected, Unavailable
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
@@ -26,6 +33,27 @@ CONNECT_SECONDS: Final = 1.0  # AWS answers a connect in milliseconds; more mean
 READ_SECONDS: Final = 3.0  # DynamoDB answers in tens of milliseconds; leaves room for two retries in a renewal round
 S3_READ_SECONDS: Final = 10.0  # objects of megabytes
 ATTEMPTS: Final = 3  # every write is conditional, so a repeated one is recognised
+LOGGED_CHARACTERS: Final = 300  # of what AWS says of a request that it will never take
+
+# Errors that no repetition mends. What is not named here may pass: throttling, time-outs, conflicts, credentials that
+# have expired, a table or bucket that is being restored.
+PERMANENT: Final = frozenset(
+    {
+        *("ValidationException", "ValidationError", "SerializationException", "InvalidArgument", "InvalidRequest"),
+        *("EntityTooLarge", "KeyTooLongError", "MetadataTooLarge", "InvalidBucketName"),
+        *("ItemCollectionSizeLimitExceeded", "ItemCollectionSizeLimitExceededException"),
+        *("AccessDenied", "AccessDeniedException", "403", "UnauthorizedOperation", "AllAccessDisabled"),
+        *("InvalidAccessKeyId", "SignatureDoesNotMatch", "UnrecognizedClientException", "InvalidClientTokenId"),
+        *("InvalidMessageContents", "InvalidParameterValue", "MissingParameter", "UnsupportedOperation"),
+        *(
+            "KMS.AccessDeniedException",
+            "KMS.DisabledException",
+            "KMS.NotFoundException",
+            "KMS.KMSInvalidStateException",
+        ),
+    }
+)
+_log: Final = logging.getLogger(__name__)
 
 
 class Clients:
@@ -82,9 +110,24 @@ def aws_errors(what: str) -> Iterator[None]:
     """Translate any AWS failure inside the block.
 
     Raises:
-        Unavailable: the service is throttled, out of reach or refuses; its text stays in the exception chain.
+        RequestRejected: the service will never take this request; the log says what it answered.
+        Unavailable: it is throttled or out of reach; its text stays in the exception chain.
     """
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        raise Unavailable(f"{what} is out of reach; try again") from error
+        raise _translated(what, error) from error
+
+
+def _translated(what: str, error: ClientError | BotoCoreError) -> PieceworkError:
+    if not _is_permanent(error):
+        return Unavailable(f"{what} is out of reach; try again")
+    _log.error("aws_request_rejected: %s: %s", what, str(error)[:LOGGED_CHARACTERS])
+    return RequestRejected(f"{what} refuses this request for good; the operator's log has the reason")
+
+
+def _is_permanent(error: ClientError | BotoCoreError) -> bool:
+    if not isinstance(error, ClientError):
+        return isinstance(error, ParamValidationError | NoCredentialsError | NoRegionError)
+    reasons: Any = error.response.get("CancellationReasons", [])  # of a transaction
+    return not PERMANENT.isdisjoint({error_code(error), *(str(reason.get("Code", "")) for reason in reasons)})

@@ -1,11 +1,13 @@
 """The contracts table: one item per contract, written once.
 
-Attributes: `pk` (contract id), `document` (JSON text), `hash`, `webhook_secret`, `attempts`, `source`, `stored_at` (ms)
-and `expires_at` (s; the table's TTL). TTL deletes late, so expired items count as absent.
+Attributes: `pk` (contract id), `document` (JSON text), `hash`, `webhook_secret`, `attempts`, `source`, `stored_at`
+(ms), `write` (drawn anew for every put) and `expires_at` (s; the table's TTL).
+TTL deletes late, so expired items count as absent.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -36,8 +38,9 @@ class ContractsTable(Contracts):
         self._clock = clock
 
     def put(self, record: ContractRecord) -> Literal["new", "same"]:
-        standing = self._put(to_item(record))
-        if standing is None:
+        item = to_item(record) | {"write": {"S": secrets.token_hex(8)}}
+        standing = self._put(item)
+        if standing is None or standing.get("write") == item["write"]:  # the latter: our first try's answer was lost
             return "new"
         if standing["hash"]["S"] != record.hash:
             raise ContractConflict

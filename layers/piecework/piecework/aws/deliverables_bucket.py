@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from botocore.exceptions import ClientError
 
-from piecework.aws.bucket import ABSENT, ALREADY_WRITTEN, THE_BUCKET, S3Of
+from piecework.aws.bucket import ABSENT, THE_BUCKET, S3Of, put_once
 from piecework.aws.clients import aws_errors, error_code
 from piecework.hire.deliverables import Deliverables, Link, base64_digest
 from piecework.pieces import now_in_ms
@@ -49,23 +49,18 @@ class DeliverablesBucket(Deliverables):
         self._credentials_end_ms = credentials_end_ms
 
     def put(self, key: str, data: bytes, sha256: bytes, mime: str, disposition: str) -> None:
-        with aws_errors(THE_BUCKET):
-            try:
-                self._s3().put_object(
-                    Bucket=self._bucket,
-                    Key=key,
-                    Body=data,
-                    ContentType=mime,
-                    ContentDisposition=disposition,
-                    ChecksumSHA256=base64_digest(sha256),
-                    IfNoneMatch="*",
-                    ServerSideEncryption="aws:kms",
-                    BucketKeyEnabled=True,  # spares a call to KMS for each object
-                    **self._key,
-                )
-            except ClientError as error:  # keys hold the runner's lease: what stands is our own first try
-                if error_code(error) != ALREADY_WRITTEN:
-                    raise
+        put_once(  # keys hold the runner's lease: what stands is our own first try
+            self._s3(),
+            self._bucket,
+            key,
+            data,
+            mime,
+            ContentDisposition=disposition,
+            ChecksumSHA256=base64_digest(sha256),
+            ServerSideEncryption="aws:kms",
+            BucketKeyEnabled=True,  # spares a call to KMS for each object
+            **self._key,
+        )
 
     def link(self, key: str) -> Link:
         s3: S3Client = self._s3()

@@ -3,11 +3,12 @@
 | pk                               | sk              | attributes                                       |
 |--------------------------------------|---------------------|------------------------------------------------------|
 | EXEC#<contract id>               | EXEC            | state, version, lease, lease_until, write, payment,  |
-|                                  |                 | record (JSON), told (items, JSON), expires_at    |
+|                                  |                 | record (JSON), told (items, JSON), told_writes, expires_at |
 | CLAIM#<chain>/<asset>/<from>/<nonce> | CLAIM           | contract, generation, status, write, expires_at  |
 | LEDGER#<year-month>              | <ms>#<contract>#<…> | row (JSON)                                       |
 
-`write` is drawn anew for every write, so that a repeated request recognises its own first try.
+`write` is drawn anew for every write, so that a repeated request recognises its own first try; `told_writes` are those
+of the items told since.
 """
 
 from __future__ import annotations
@@ -93,24 +94,33 @@ class ExecutionsTable(Executions):
         self._under_lease(contract_id, lease, "SET lease_until = :until", {":until": {"N": str(until_ms)}})
 
     def add_item(self, contract_id: str, lease: str, item: Mapping[str, Json]) -> None:
-        values = {":one": {"L": [{"S": canonical(dict(item)).decode()}]}, ":none": {"L": []}}
-        self._under_lease(contract_id, lease, "SET told = list_append(if_not_exists(told, :none), :one)", values)
+        write = _new_write()
+        values: Item = {":one": {"L": [{"S": canonical(dict(item)).decode()}]}, ":none": {"L": []}}
+        values |= {":writes": {"SS": [write]}, ":write": {"S": write}}
+        update = "SET told = list_append(if_not_exists(told, :none), :one) ADD told_writes :writes"
+        self._under_lease(contract_id, lease, update, values, " AND NOT contains(told_writes, :write)", write)
 
-    def _under_lease(self, contract_id: str, lease: str, update: str, values: Item) -> None:
-        """Change a record outside of versions, while the lease is still held."""
+    def _under_lease(
+        self, contract_id: str, lease: str, update: str, values: Item, condition: str = "", write: str = ""
+    ) -> None:
+        """Change a record outside of versions, while the lease is still held; `write` is done once."""
         with aws_errors(THE_TABLE):
             try:
                 self._client.update_item(
                     TableName=self._table,
                     Key=_execution_key(contract_id),
                     UpdateExpression=update,
-                    ConditionExpression="lease = :lease",
+                    ConditionExpression="lease = :lease" + condition,
                     ExpressionAttributeValues={":lease": {"S": lease}, **values},
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
                 return
             except ClientError as error:
                 if error_code(error) != f"{CONDITION_FAILED}Exception":
                     raise
+                standing: Any = error.response.get("Item") or {}
+        if write and write in standing.get("told_writes", {}).get("SS", []):
+            return
         raise LeaseLost("another runner has taken this task over")
 
     def owe(self, row: LedgerRow) -> None:

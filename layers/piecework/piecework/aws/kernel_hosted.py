@@ -1,7 +1,8 @@
 """Leases of hosted runs in the kernel table: `pk` = HOSTED#<execution id>, `sk` = "-", one request per step of a run.
 
 Attributes: `claim` (a token, while somebody runs), `lease_until` (ms), `tries` (runs in a row that came to nothing),
-`again` (somebody came meanwhile), `expires_at` (s; the table's TTL).
+`again` (somebody came meanwhile), `released` (the token that gave the lease back last), `expires_at` (s; the table's
+TTL). A repeated request recognises its own first try by the token.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 
-FREE: Final = "attribute_not_exists(pk) OR lease_until <= :now OR claim = :token"  # the last: our own first try
+FREE: Final = "attribute_not_exists(pk) OR lease_until <= :now"
 HELD: Final = "lease_until > :now"
 MINE: Final = "claim = :token"
 CONDITION_FAILED: Final = "ConditionalCheckFailedException"
@@ -41,25 +42,26 @@ class HostedLeases(Leases):
         update = "SET claim = :token, lease_until = :until, again = :false, expires_at = :expires ADD tries :one"
         marking = {":now": _number(now_ms), ":true": {"BOOL": True}}
         for _ in range(ROUNDS):
-            claimed = self._update(execution_id, update, FREE, values)
-            if claimed is not None:
-                return int(claimed["tries"]["N"])
-            if self._update(execution_id, "SET again = :true", HELD, marking) is not None:
+            is_ours, row = self._update(execution_id, update, FREE, values)
+            if is_ours or row.get("claim") == {"S": token}:
+                return int(row["tries"]["N"])
+            if self._update(execution_id, "SET again = :true", HELD, marking)[0]:
                 return None
         raise Unavailable("the run's lease changed under this look; try again")
 
     def renew(self, execution_id: str, token: str, until_ms: int) -> None:
         values = {":token": {"S": token}, ":until": _number(until_ms)}
-        if self._update(execution_id, "SET lease_until = :until", MINE, values) is None:
+        if not self._update(execution_id, "SET lease_until = :until", MINE, values)[0]:
             raise LeaseLost("another run has taken this execution over")
 
     def release(self, execution_id: str, token: str) -> bool:
         values: Item = {":token": {"S": token}, ":zero": _number(0), ":false": FALSE}
-        update = "SET lease_until = :zero, tries = :zero REMOVE claim"
-        if self._update(execution_id, update, f"{MINE} AND again = :false", values) is not None:
+        update = "SET lease_until = :zero, tries = :zero, released = :token REMOVE claim"
+        is_released, row = self._update(execution_id, update, f"{MINE} AND again = :false", values)
+        if is_released or row.get("released") == {"S": token}:
             return True
-        looked = self._update(execution_id, "SET again = :false", MINE, {":token": {"S": token}, ":false": FALSE})
-        if looked is None:
+        values = {":token": {"S": token}, ":false": FALSE}
+        if not self._update(execution_id, "SET again = :false", MINE, values)[0]:
             raise LeaseLost("another run has taken this execution over")
         return False
 
@@ -67,8 +69,8 @@ class HostedLeases(Leases):
         values = {":token": {"S": token}, ":zero": _number(0)}
         self._update(execution_id, "SET lease_until = :zero REMOVE claim", MINE, values)
 
-    def _update(self, execution_id: str, update: str, condition: str, values: Item) -> Item | None:
-        """The row as it is now; None when the condition does not hold."""
+    def _update(self, execution_id: str, update: str, condition: str, values: Item) -> tuple[bool, Item]:
+        """Whether the condition held, and the row as it is now."""
         with aws_errors(THE_TABLE):
             try:
                 answer = self._client.update_item(
@@ -78,12 +80,14 @@ class HostedLeases(Leases):
                     ConditionExpression=condition,
                     ExpressionAttributeValues=values,
                     ReturnValues="ALL_NEW",
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
             except ClientError as error:
                 if error_code(error) != CONDITION_FAILED:
                     raise
-                return None
-        return dict(answer["Attributes"])
+                standing: Any = error.response.get("Item") or {}
+                return False, dict(standing)
+        return True, dict(answer["Attributes"])
 
 
 def _number(value: int) -> Item:

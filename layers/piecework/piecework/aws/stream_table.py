@@ -1,10 +1,12 @@
 """Stream events in the work table: `pk` = STREAM#<task>/<generation>, `sk` = the event's number, each written once.
 
-Attributes: `kind`, `data` (JSON text), `expires_at` (s; the table's TTL).
+Attributes: `kind`, `data` (JSON text), `write` (drawn anew for every event, so that a repeated request recognises its
+own first try), `expires_at` (s; the table's TTL).
 """
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
@@ -34,16 +36,23 @@ class StreamTable(StreamLog):
             "sk": {"S": f"{event.seq:09d}"},
             "kind": {"S": event.kind},
             "data": {"S": canonical(dict(event.data)).decode()},
+            "write": {"S": secrets.token_hex(8)},
             "expires_at": {"N": str(expires_at)},
         }
         with aws_errors(THE_TABLE):
             try:
-                self._client.put_item(TableName=self._table, Item=item, ConditionExpression=ABSENT)
+                self._client.put_item(
+                    TableName=self._table,
+                    Item=item,
+                    ConditionExpression=ABSENT,
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                )
                 return True
             except ClientError as error:
                 if error_code(error) != CONDITION_FAILED:
                     raise
-        return False
+                standing: Any = error.response.get("Item") or {}
+        return bool(standing.get("write") == item["write"])
 
     def read(self, stream: str) -> list[Event]:
         events: list[Event] = []

@@ -3,6 +3,10 @@
 A runner holds a short lease that it renews while it works. A lapsed one is taken over and the *same* attempt runs
 again, at most twice; then it counts as a transient failure. Past its end a task only times out: a late result is
 dropped.
+
+One run of an attempt is live at a time. A request whose time is up hands the attempt over at the run's next step;
+while a step is under way it leaves the lease with the run, which hands over or ends by itself, or is taken over once
+the lease has lapsed, as its process was frozen or has died.
 """
 
 from collections.abc import Callable
@@ -20,8 +24,9 @@ from piecework.hire.owing import late_fee_rows, refund_rows
 from piecework.hire.states import MAY_TIME_OUT, State
 from piecework.hire.terms import PaymentTerms
 from piecework.hire.work import Made, Work
-from piecework.pieces import LEASE_MS, new_token
+from piecework.pieces import new_token
 from piecework.renewal import Renewal
+from piecework.right import LEASE_MS, Right, RightLost
 
 UNSTARTED_MS: Final = 60_000  # a task that waits in the queue longer is sent again; the sweep comes once a minute
 MOST_CRASHES: Final = 2  # runs of one attempt that may be lost before it counts as failed
@@ -85,16 +90,42 @@ class Attempts:
         self.send(after)
         return after
 
+    def right_of(self, execution: Execution, **bounds: int) -> Right:
+        """The right of the run that holds the record's lease; nothing counts after the task's end."""
+
+        def renew(until_ms: int) -> None:
+            self.executions.renew(execution.contract_id, execution.lease, until_ms)
+
+        return Right(renew, execution.lease_until_ms, self.clock, ends_ms=execution.ends_at_ms, **bounds)
+
     def run(
-        self, execution: Execution, contract: ContractRecord, until_ms: int, is_fresh: bool, is_chained: bool = False
+        self,
+        execution: Execution,
+        contract: ContractRecord,
+        until_ms: int,
+        is_fresh: bool,
+        is_chained: bool = False,
+        right: Right | None = None,
     ) -> Made | Ended:
-        """Work under a lease that is renewed meanwhile; as `Work.run`."""
+        """Work under a lease that is renewed meanwhile; as `Work.run`.
 
-        def renew() -> None:
-            self.executions.renew(execution.contract_id, execution.lease, self.clock() + LEASE_MS)
+        Raises:
+            Moved: another runner has the attempt, or it is over.
+        """
+        right = right or self.right_of(execution)
+        try:
+            with self.renewal(right.renew):
+                return self.work.run(contract, execution, until_ms, is_fresh, is_chained, right)
+        except RightLost:
+            raise Moved from None
 
-        with self.renewal(renew):
-            return self.work.run(contract, execution, until_ms, is_fresh, is_chained)
+    def left(self, execution: Execution) -> None:
+        """Have the record looked at when the lease has lapsed that a request left with its run."""
+        try:
+            if execution.due is not None:
+                self.charging.nudge(execution.due, LEASE_MS)
+        except PieceworkError:
+            self.log.warning("reminder_not_sent", contract_id=execution.contract_id)  # the sweep finds the due time
 
     def finish(
         self,

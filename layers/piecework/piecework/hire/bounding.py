@@ -1,7 +1,6 @@
 """Bounding work inside a request: it goes on in a thread of its own, and the request leaves it when its time is up.
 
-Nothing stops the thread. Whatever it still does is refused, since the record's version has moved on; its files lie
-under a lease that no record names.
+Nothing stops the thread but its right to run (`right.py`), which it asks before each step and effect.
 """
 
 import threading

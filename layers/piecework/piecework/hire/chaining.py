@@ -8,14 +8,10 @@ further; a step must fit into one run.
 from collections.abc import Callable
 from typing import Final
 
-from piecework.executors import Steps
-from piecework.jsons import Json
+from piecework.executors import Step, Steps
+from piecework.right import HandedOver
 
 LEAST_MS: Final = 30_000  # no further step is begun with less time than this
-
-
-class HandedOver(BaseException):
-    """The rest is for the next run. No `Exception`, so that an executor's own handlers let it pass."""
 
 
 class ChainedSteps(Steps):
@@ -27,16 +23,16 @@ class ChainedSteps(Steps):
         self._left_ms = 0  # when the step at hand began
         self._longest_ms: int | None = None  # None until this run has recorded a step
 
-    def replay(self, name: str) -> tuple[Json] | None:
+    def replay(self, step: Step) -> bytes | None:
         """As `Steps.replay`. Raises HandedOver."""
-        recorded = self._steps.replay(name)
+        recorded = self._steps.replay(step)
         if recorded is None:
             self._left_ms = self._remaining_ms()
             if self._longest_ms is not None and self._left_ms < max(LEAST_MS, self._longest_ms):
                 raise HandedOver
         return recorded
 
-    def record(self, name: str, result: Json) -> Json:
-        kept = self._steps.record(name, result)
+    def record(self, step: Step, result: bytes) -> bytes:
+        kept = self._steps.record(step, result)
         self._longest_ms = max(self._longest_ms or 0, self._left_ms - self._remaining_ms())
         return kept

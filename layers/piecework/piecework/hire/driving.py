@@ -11,7 +11,6 @@ from piecework.due import Due, DueTimes
 from piecework.errors import PieceworkError
 from piecework.executors import Log
 from piecework.hire.attempts import MOST_CRASHES, Attempts
-from piecework.hire.chaining import HandedOver
 from piecework.hire.charging import Charging
 from piecework.hire.contracts import ContractRecord, Contracts
 from piecework.hire.executions import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution, Executions, Moved
@@ -20,6 +19,7 @@ from piecework.hire.released import Released
 from piecework.hire.states import State
 from piecework.hire.terms import PaymentTerms
 from piecework.jsons import Json
+from piecework.right import HandedOver
 
 MOST_STEPS: Final = 8  # of one look; a task needs at most four
 RUN_MARGIN_MS: Final = 40_000  # of a function's time, kept for recording and settling

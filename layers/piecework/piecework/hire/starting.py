@@ -1,7 +1,7 @@
 """Starting: from a payment to an answer, by way of the claim, the work and the settlement (1.2 steps 6 to 12, 4.1).
 
-Short work is done inside the request, under a lease; what takes longer than the request has goes to the queue. Work
-that is finished is not repeated for that: its result stands, and the queue only settles it.
+Short work is done inside the request, under a lease; what takes longer than the request has goes on in the queue, as
+`inlined.py` says. Work that is finished is not repeated for that: its result stands, and the queue only settles it.
 """
 
 from collections.abc import Callable
@@ -16,19 +16,17 @@ from piecework.hire.charging import Charging
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.executions import LONGEST_LIFE_MS, Execution, Executions, NonceTaken
 from piecework.hire.facilitator import Facilitator, SupportedKinds
-from piecework.hire.failures import Ended
 from piecework.hire.ids import new_task_id
+from piecework.hire.inlined import ANSWER_MS, WORK_MS, InlineRun
 from piecework.hire.payments import Payment, PaymentInvalid, check_payment, claim_key, parse_payment
 from piecework.hire.states import State
 from piecework.hire.views import Views
-from piecework.hire.work import Made
 from piecework.http import Request
 from piecework.jsons import Json, canonical
 
 T = TypeVar("T")
 
 SHORT_MS: Final = 10_000  # expected work that is done inside the request
-WORK_SECONDS: Final = 10.0  # of a request's budget
 SETTLE_SECONDS: Final = 10.0
 SETTLE_ROOM_MS: Final = 5_000  # no settlement starts inside a request with less than this left
 REQUEST_MS: Final = 25_000  # the whole budget; the edge gives up at 29 s
@@ -190,18 +188,30 @@ class Starting:
         return self.views.told(after, contract, is_fresh=True)
 
     def _inline(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Execution:
-        seconds = min(WORK_SECONDS, (self._until_ms(ask, contract) - self.clock() - SETTLE_ROOM_MS) / 1000)
-        until_ms = self.clock() + int(seconds * 1000)
-
-        def work() -> Made | Ended:
-            return self.attempts.run(execution, contract, until_ms, is_fresh=True)
-
+        run = self._run(ask, contract, execution)
         try:
-            done = self.bounded(work, seconds)
+            self.bounded(run.work, (run.until_ms - self.clock()) / 1000)
         except TookTooLong:
-            return self.attempts.hand_over(execution)
-        terms = self.views.terms_of(contract, execution)
-        return self.attempts.finish(execution, contract, terms, done, self._settle_seconds(ask, contract))
+            self.log.warning("work_left_by_request", contract_id=execution.contract_id)
+        done = run.leave()
+        if done is None:
+            self.attempts.left(execution)
+            return execution
+        return run.end(done, self._settle_seconds(ask, contract))
+
+    def _run(self, ask: Ask, contract: ContractRecord, execution: Execution) -> InlineRun:
+        now_ms, answer_ms = self.clock(), self._until_ms(ask, contract)
+        leaves_ms = min(now_ms + WORK_MS, answer_ms - SETTLE_ROOM_MS)
+        return InlineRun(
+            attempts=self.attempts,
+            execution=execution,
+            contract=contract,
+            terms=self.views.terms_of(contract, execution),
+            right=self.attempts.right_of(execution, leaves_ms=leaves_ms),
+            until_ms=answer_ms - ANSWER_MS,
+            tell=self.tell,
+            log=self.log,
+        )
 
     def _settle_seconds(self, ask: Ask, contract: ContractRecord) -> float | None:
         left_ms = self._until_ms(ask, contract) - self.clock()

@@ -22,6 +22,7 @@ from piecework.hire.telling import Telling, Told, Unheard
 from piecework.jsons import Json, canonical, loads
 from piecework.manifest import Bundle
 from piecework.pieces import INLINE_LIMIT, Claim, Overflow, State, now_in_ms, piece_key
+from piecework.right import Right, Unleased
 from piecework.steps import PieceSteps, StepTable
 
 STEP_DAYS: Final = 2  # a task lives a day
@@ -99,12 +100,19 @@ class Work:
         return loads(kept.text if kept.pointer is None else self._texts.get(kept.pointer))  # type: ignore[arg-type]
 
     def run(
-        self, contract: ContractRecord, execution: Execution, until_ms: int, is_fresh: bool, is_chained: bool = False
+        self,
+        contract: ContractRecord,
+        execution: Execution,
+        until_ms: int,
+        is_fresh: bool,
+        is_chained: bool = False,
+        right: Right | None = None,
     ) -> Made | Ended:
         """Run one attempt to its end, or with `is_chained` as far as the time until `until_ms` reaches.
 
         Raises:
             HandedOver: the attempt goes on in another run.
+            RightLost: another runner has it.
             PieceworkError: a store is out of reach; the attempt was interrupted, not ended.
         """
         executor = self.named(execution.executor)
@@ -118,7 +126,8 @@ class Work:
         steps = self._steps_of(execution, is_fresh)
         if is_chained:
             steps = ChainedSteps(steps, lambda: until_ms - self._clock())
-        run = self._run_of(steps, ends_ms, told)
+        right = right or Unleased()
+        run = self._run_of(steps, ends_ms, told, right)
         outcome = self._attempt(execution, executor, _task(contract, execution, executor, inputs, ends_ms), run)
         if isinstance(outcome, Ended):
             return outcome
@@ -129,6 +138,7 @@ class Work:
         output = self._checked(contract, execution, outcome, [*run.collected_artifacts, *outcome.deliverables])
         if isinstance(output, Ended):
             return output
+        right.check()
         files = store_files(self._files, f"deliverables/{folder}", output.files, self._log, told.stored)
         kept = self.keep(f"work/{folder}/result", output.stored(files))
         model = str(run.facts.get("model", executor.name))
@@ -166,7 +176,7 @@ class Work:
         claim = Claim(key, execution.lease, execution.body_digest, after=None if is_fresh else State.RUNNING)
         return PieceSteps(self._steps, claim, lambda: self._clock() // 1000 + STEP_DAYS * 86_400)
 
-    def _run_of(self, steps: Steps, ends_ms: int, told: Told) -> Run:
+    def _run_of(self, steps: Steps, ends_ms: int, told: Told, right: Right) -> Run:
         return Run(
             remaining_ms=lambda: ends_ms - self._clock(),
             steps=steps,
@@ -174,6 +184,7 @@ class Work:
             on_progress=told.progress,
             on_item=told.item,
             on_delta=told.delta,
+            right=right,
         )
 
 

@@ -1,7 +1,8 @@
 """Runs of hosted agents: one wake-up looks at one execution, and runs its executor from the top if it is its turn.
 
 One run at a time: a lease of seconds, renewed while the executor works. Who comes while another runs leaves a mark, and
-the one who runs looks once more before it gives the lease back, so no result that came meanwhile is overlooked.
+the one who runs looks once more before it gives the lease back, so no result that came meanwhile is overlooked. Before
+each step, tool and end a run asks for its right (`right.py`): one that was taken over ends there, whatever it made.
 
 | crash after | what follows |
 |---|---|
@@ -17,7 +18,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from piecework.errors import LeaseLost, PieceworkError, Refused, Retryable, Unprocessable
+from piecework.bounds import REASON_BYTES
+from piecework.errors import LeaseLost, PieceworkError, Retryable, Unprocessable
 from piecework.executors import Executor, Log, Outcome, Run, Task
 from piecework.kernel.commands import COMPLETE, FAIL, Intent
 from piecework.kernel.commits import now_ms
@@ -29,14 +31,13 @@ from piecework.kernel.ports import Executions, View
 from piecework.kernel.rules import Rules
 from piecework.pieces import Claim, State, piece_key
 from piecework.renewal import Renewal
+from piecework.right import Right, RightLost
 from piecework.steps import PieceSteps, StepTable
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed run is taken over after this
 MOST_TRIES: Final = 5  # runs in a row that came to nothing, by a transient failure or a lost process
 FIRST_DELAY_MS: Final = 2_000  # before the second try; twice as long before each further one
-STEP_BYTES: Final = 350_000  # of a recorded step's result; an item holds 400 KB
 STEPS_KEPT_SECONDS: Final = 86_400  # beyond the execution's own time
-ERROR_BYTES: Final = 4_096  # of a `fail` intent
 
 FAILED: Final = "the executor failed; the log has the reason"
 LOST: Final = f"the executor was started {MOST_TRIES} times and never came to an end"
@@ -112,30 +113,37 @@ class Hosted:
         tries = self.ports.leases.claim(execution_id, token, now, now + LEASE_MS)
         if tries is None:
             return "busy"
+        right = self._right(execution_id, token, now + LEASE_MS)
         try:
-            with self.renewal(lambda: self.ports.leases.renew(execution_id, token, self.clock() + LEASE_MS)):
-                end = self._runs(execution_id, token, tries, until_ms)
-        except LeaseLost:
+            with self.renewal(right.renew):
+                end = self._runs(execution_id, token, tries, until_ms, right)
+        except (LeaseLost, RightLost):
             return "lost"
         if end.again_ms is not None:
             self.ports.leases.give_up(execution_id, token)
             self.ports.wake(execution_id, end.again_ms)
         return end.word
 
-    def _runs(self, execution_id: str, token: str, tries: int, until_ms: int) -> End:
+    def _right(self, execution_id: str, token: str, until_ms: int) -> Right:
+        def renew(later_ms: int) -> None:
+            self.ports.leases.renew(execution_id, token, later_ms)
+
+        return Right(renew, until_ms, self.clock, lease_ms=LEASE_MS)
+
+    def _runs(self, execution_id: str, token: str, tries: int, until_ms: int, right: Right) -> End:
         """Run until nobody has come meanwhile; the lease is given back unless the run is to be tried again."""
         word = "nothing"
         while True:
             view = self.ports.executions.view(execution_id)
             if view is not None and is_idle(view.execution):
-                end = self._run(view, token, tries, until_ms)
+                end = self._run(view, token, tries, until_ms, right)
                 if end.again_ms is not None:
                     return end
                 word = end.word
             if self.ports.leases.release(execution_id, token):
                 return End(word)
 
-    def _run(self, view: View, token: str, tries: int, until_ms: int) -> End:
+    def _run(self, view: View, token: str, tries: int, until_ms: int, right: Right) -> End:
         if tries > MOST_TRIES:
             return self._fail(view, LOST)
         try:
@@ -145,27 +153,31 @@ class Hosted:
         task = task_of(view, executor, deadline_ms(view, executor, self.rules, self.clock(), until_ms))
         tools = Tools(self.ports.executions, self.ports.kernel, view.execution.id, session_of(view))
         try:
-            outcome = executor(task, self._facilities(task, token, tools))
+            outcome = executor(task, self._facilities(task, token, tools, right))
+            right.check()  # the executor may have caught what should have ended it
             tools.check_ended()
         except Halt as halt:
             return self._halted(view, tools.halt or halt)
         except PieceworkError as error:
+            right.check()
             return self._halted(view, tools.halt) if tools.halt else self._refused(view, error, tries)
         except Exception as bug:  # noqa: BLE001  # an executor's bug: logged, and told without its text
             self.ports.log.warning("executor_failed", executor=executor.name, exception=repr(bug))
+            right.check()
             return self._halted(view, tools.halt) if tools.halt else self._fail(view, FAILED)
         return self._halted(view, tools.halt) if tools.halt else self._complete(view, task, outcome)
 
-    def _facilities(self, task: Task, token: str, tools: Tools) -> Run:
+    def _facilities(self, task: Task, token: str, tools: Tools, right: Right) -> Run:
         key = piece_key("kernel", task.caller, task.execution_id)
         claim = Claim(key, token, "", after=State.RUNNING)  # an earlier run may have recorded steps
         ends_s = (self.clock() + self.rules.execution_timeout_ms) // 1000 + STEPS_KEPT_SECONDS
         return Run(
             remaining_ms=lambda: task.deadline_ms - self.clock(),
-            steps=PieceSteps(_Bounded(self.ports.steps), claim, lambda: ends_s),
+            steps=PieceSteps(self.ports.steps, claim, lambda: ends_s),
             log=self.ports.log,
             on_progress=lambda pct, _: self.ports.log.info("progress", execution_id=task.execution_id, pct=pct),
             call_tool=tools.call,
+            right=right,
         )
 
     def _halted(self, view: View, halt: Halt) -> End:
@@ -186,7 +198,7 @@ class Hosted:
         return self._end(view, Intent(COMPLETE, output=outcome.output, has_output=True), "completed")
 
     def _fail(self, view: View, reason: str) -> End:
-        text = reason.encode("utf-8", "replace")[:ERROR_BYTES].decode("utf-8", "ignore")
+        text = reason.encode("utf-8", "replace")[:REASON_BYTES].decode("utf-8", "ignore")
         return self._end(view, Intent(FAIL, error=text or FAILED), "failed")
 
     def _end(self, view: View, intent: Intent, word: str) -> End:
@@ -196,21 +208,6 @@ class Hosted:
         except (ConflictError, UnauthorizedError):
             return End("gone")
         return End(word)
-
-
-class _Bounded(StepTable):
-    """Steps that fit an item."""
-
-    def __init__(self, steps: StepTable) -> None:
-        self._steps = steps
-
-    def find(self, key: str) -> bytes | None:
-        return self._steps.find(key)
-
-    def record_once(self, key: str, body: bytes, expires_at: int) -> bytes:
-        if len(body) > STEP_BYTES:
-            raise Refused(f"the result of a run.step is larger than {STEP_BYTES} bytes")
-        return self._steps.record_once(key, body, expires_at)
 
 
 def session_of(view: View) -> str:

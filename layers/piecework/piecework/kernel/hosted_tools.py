@@ -21,6 +21,7 @@ from piecework.kernel.errors import (
 )
 from piecework.kernel.ports import Executions, Read
 from piecework.kernel.state import StepStatus
+from piecework.right import Stopped
 
 KEY: Final = "hosted:"  # and the place of the call in its run
 OTHER_CALL: Final = (
@@ -33,8 +34,8 @@ FEWER_CALLS: Final = (
 )
 
 
-class Halt(BaseException):
-    """Ends a run from inside; no `Exception`, so that an executor's own handlers let it pass."""
+class Halt(Stopped):
+    """Ends a run from inside for what its execution waits for, or has come to."""
 
 
 class Suspended(Halt):

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from piecework import bounds
 from piecework.errors import Internal, PieceworkError, Refused, Retryable
 from piecework.event_hook import ROUTES, Decision, EventHook
 from piecework.executors import Log, Run
@@ -96,7 +97,13 @@ class HookedEvents:
 
         def run_hook(claim: Claim) -> Result:
             steps = PieceSteps(self._steps, claim, self._expires_at)
-            run = Run(remaining_ms=lambda: until_ms - self._clock(), steps=steps, log=self._log, trace_id=trace_id)
+            run = Run(
+                remaining_ms=lambda: until_ms - self._clock(),
+                steps=steps,
+                log=self._log,
+                trace_id=trace_id,
+                right=claim.right,
+            )
             return self._run_hook(event, run)
 
         def run_hook_once_per_dedupe_key(claim: Claim) -> Result:
@@ -118,7 +125,7 @@ class HookedEvents:
         try:
             decision = self._hooks[event.event_type](event, run)
         except Refused as refusal:
-            return Result(canonical({"refused": refusal.message}), ok=False)
+            return Result(canonical({"refused": bounds.reason(refusal.message)}), ok=False)
         except PieceworkError as error:
             if error.retryable:
                 raise

@@ -165,9 +165,18 @@ class Execute:
         self._token = token
 
     def execute(
-        self, body: dict[str, Json], *, caller: str, until_ms: int, public_url: str, trace_id: str | None = None
+        self,
+        body: dict[str, Json],
+        *,
+        caller: str,
+        until_ms: int,
+        public_url: str,
+        trace_id: str | None = None,
+        run_until_ms: int | None = None,
     ) -> Executed:
         """Answer one ExecuteRequest before `until_ms` (epoch ms).
+
+        A run of ours may go on until `run_until_ms`, past its own request: its answer is recorded for the resend.
 
         Raises:
             Unprocessable: a member is missing, mistyped, or names an unknown profile.
@@ -181,9 +190,14 @@ class Execute:
         runs: list[Run] = []
 
         def work(claim: Claim) -> Result:
-            deadline_ms = min(until_ms, self._clock() + order.executor.max_duration_ms)
-            steps = PieceSteps(self._steps, claim, self._expires_at)
-            run = Run(remaining_ms=lambda: deadline_ms - self._clock(), steps=steps, log=self._log, trace_id=trace_id)
+            deadline_ms = min(run_until_ms or until_ms, self._clock() + order.executor.max_duration_ms)
+            run = Run(
+                remaining_ms=lambda: deadline_ms - self._clock(),
+                steps=PieceSteps(self._steps, claim, self._expires_at),
+                log=self._log,
+                trace_id=trace_id,
+                right=claim.right,
+            )
             runs.append(run)
             return self._work(order, run, deadline_ms, public_url)
 
@@ -215,6 +229,7 @@ class Execute:
         except Exception as bug:  # an executor's bug: logged with its text, answered without it
             self._log.warning("executor_failed", executor=order.executor.name, exception=repr(bug))
             raise Internal("the executor failed; the runtime's log has the reason") from bug
+        run.right.check()  # before anything is stored
         output, problem = order.judge(outcome.output)
         if problem is not None:
             return _failure("no_valid_output", f"no output that fits output_schema: {problem}")
