@@ -139,9 +139,9 @@ async def gathered(run, texts):
 
 
 def test_a_result_comes_back_as_json_at_once_and_later_alike(a_run):
-    given = {"pair": (1, 2), "big": 2**53, "text": "ü", 5: None}
+    given = {"pair": (1, 2), "big": 2**53, "text": "ü"}
 
-    assert a_run().step("s", lambda: given) == {"pair": [1, 2], "big": 2**53, "text": "ü", "5": None}
+    assert a_run().step("s", lambda: given) == {"pair": [1, 2], "big": 2**53, "text": "ü"}
 
 
 @pytest.mark.parametrize("nothing", [None, {}, [], 0, False, ""])
@@ -150,9 +150,7 @@ def test_a_step_that_made_nothing_is_not_run_again(resumed, nothing):
     assert resumed().step("s", lambda: pytest.fail("run again")) == nothing
 
 
-@pytest.mark.parametrize(
-    "result", ["x" * 350_000, object(), float("nan"), {"a": "\ud800"}, {1, 2}, b"bytes"], ids=lambda value: type(value)
-)
+@pytest.mark.parametrize("result", ["x" * 350_000, object(), float("nan"), {"a": "\ud800"}, {1, 2}, b"bytes"], ids=type)
 def test_a_result_that_cannot_be_recorded_is_refused_for_good_and_quotes_nothing(a_run, result):
     with pytest.raises(Refused) as refused:
         a_run().step("s", lambda: result)

@@ -278,6 +278,31 @@ def test_in_every_order_of_claims_renewals_and_records_one_answer_stands(runners
     assert played == (140 if runners == 2 else 16_800)
 
 
+def an_acting_runner(bench: Bench, acts: list[tuple[str, str]]) -> Actor:
+    """Claims, then twice asks for its right and acts; what it notes is its own token and the one that stands."""
+    standing = bench.pieces.claim(KEY, PRINT)
+    yield
+    if isinstance(standing, Claim):
+        try:
+            for _ in range(2):
+                standing.right.check()
+                acts.append((standing.token, bench.table.read(KEY).token))
+                yield
+            bench.pieces.record(standing, Result(standing.token.encode()))
+        except BaseException as lost:  # noqa: BLE001  # the right is lost by no Exception
+            assert isinstance(lost, LeaseLost) or type(lost).__name__ == "RightLost", lost
+    yield
+
+
+@pytest.mark.parametrize("lapses", [1, 2])
+def test_in_every_order_only_the_runner_that_holds_the_piece_acts(lapses):
+    for order in orders((4, 4, *[1] * lapses)):
+        bench, acts = Bench(), []
+        clocks = [the_clock(bench) for _ in range(lapses)]
+        play([an_acting_runner(bench, acts), an_acting_runner(bench, acts), *clocks], order)
+        assert all(own == standing for own, standing in acts), order
+
+
 def test_in_every_order_a_release_never_undoes_an_answer():
     for order in orders((3, 2, 3, 1)):
         bench, recorded, released = Bench(), [], []
