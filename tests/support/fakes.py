@@ -11,6 +11,23 @@ from piecework.pieces import Overflow, Piece, PieceTable, State
 from piecework.steps import StepTable
 
 START_MS = 1_800_000_000_000
+ITEM_BYTES = 409_600  # of DynamoDB, which refuses a larger item for good
+
+
+def check_size(*parts: object) -> int:
+    """Refuse what no item holds, as the table does; the size otherwise."""
+    size = sum(len(part) if isinstance(part, bytes) else len(str(part).encode("utf-8")) for part in parts)
+    if size > ITEM_BYTES:
+        raise too_large()
+    return size
+
+
+def too_large() -> Exception:
+    """What the adapters make of DynamoDB's ValidationException."""
+    from piecework import errors
+
+    kind = getattr(errors, "RequestRejected", errors.Unavailable)
+    return kind("the table refuses this request for good")
 
 
 @dataclass
@@ -62,6 +79,7 @@ class FakePieceTable(PieceTable, StepTable):
             self.items[key] = replace(self._held(key, token), lease_until_ms=lease_until_ms)
 
     def record(self, key: str, token: str, piece: Piece) -> None:
+        check_size(piece.body or b"", piece.pointer)
         with self.lock:
             if self._landed(key, token, piece.state):
                 return
@@ -69,6 +87,7 @@ class FakePieceTable(PieceTable, StepTable):
             self.items[key] = piece
 
     def release(self, key: str, token: str, reason_code: str, reason: str) -> None:
+        check_size(reason_code, reason)
         with self.lock:
             if self._landed(key, token, State.RELEASED):
                 return
@@ -86,6 +105,7 @@ class FakePieceTable(PieceTable, StepTable):
         return body if expires_at * 1000 > self.clock() else None
 
     def record_once(self, key: str, body: bytes, expires_at: int) -> bytes:
+        check_size(key, body)
         with self.lock:
             standing = self.find(key)
             if standing is None:

@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
 from piecework.due import Due, DueTimes
 from piecework.errors import LeaseLost
 from piecework.hire.executions import WEBHOOK_DUE, Execution, Executions, Item, LedgerRow, Moved, NonceTaken
+from piecework.jsons import canonical
+from tests.support.fakes import check_size
 
 
 @dataclass
@@ -35,6 +37,7 @@ class FakeExecutions(Executions):
     claims: dict[str, str] = field(default_factory=dict)
     rows: list[LedgerRow] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    largest: int = 0  # bytes of the largest record so far
 
     def read(self, contract_id: str) -> Execution | None:
         return self.items.get(contract_id)
@@ -85,7 +88,9 @@ class FakeExecutions(Executions):
             standing = self.items.get(contract_id)
             if standing is None or standing.lease != lease:
                 raise LeaseLost("another runner has taken this task over")
-            self.items[contract_id] = replace(standing, items=(*standing.items, item))
+            after = replace(standing, items=(*standing.items, item))
+            self._weigh(after)
+            self.items[contract_id] = after
 
     def owe(self, row: LedgerRow) -> None:
         with self.lock:
@@ -95,10 +100,15 @@ class FakeExecutions(Executions):
         return [row for row in self.rows if datetime.fromtimestamp(row.at_ms // 1000, UTC).strftime("%Y-%m") == month]
 
     def _check(self, before: Execution | None, after: Execution) -> None:
+        self._weigh(after)
         standing = self.items.get(after.contract_id)
         seen = before and (before.state, before.version)
         if (standing and (standing.state, standing.version)) != seen:
             raise Moved
+
+    def _weigh(self, execution: Execution) -> None:
+        """Refuse a record that no item holds, or that cannot be written, as DynamoDB does."""
+        self.largest = max(self.largest, check_size(canonical(asdict(execution))))
 
     def _put(self, before: Execution | None, after: Execution) -> None:
         if before and before.due:
