@@ -11,10 +11,12 @@ wiring = execute_wiring()
 
 def execute(request: Request) -> Response:
     """Run the task, or answer with the recorded result of the same one."""
+    ends_ms = wiring.clock() + request.remaining_ms() - EDGE_MARGIN_MS
     executed = wiring.execute.execute(
         request.json_object(),
         caller=request.caller,
-        until_ms=wiring.clock() + request.remaining_ms() - EDGE_MARGIN_MS,
+        until_ms=min(ends_ms, wiring.clock() + wiring.edge_ms - EDGE_MARGIN_MS),
+        run_until_ms=ends_ms,
         public_url=wiring.public_url(request),
         trace_id=request.trace_id,
     )

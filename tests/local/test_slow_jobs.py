@@ -25,6 +25,19 @@ def as_a_kernel(runtime, request):
 
 
 @pytest.mark.slow
+def test_a_job_longer_than_its_connection_may_wait_is_done_once_and_answers_the_resend(gateway):
+    runtime = gateway(fresh=True, PIECEWORK_PARAM_ExecuteTimeoutMs="10000")
+    request = a_nonce_request(12)
+
+    first, second = execute(runtime, request), execute(runtime, request)
+
+    runs = runtime.runs(request["execution_id"])
+    runtime.close()
+    assert (first.status_code, second.status_code, runs) == (504, 200, 1)
+    assert second.headers["X-Piecework-Replayed"] == "true"
+
+
+@pytest.mark.slow
 def test_a_job_of_seventy_seconds_is_answered_on_the_third_connection(gateway):
     runtime = gateway(PIECEWORK_PARAM_ExecuteTimeoutMs="150000")
     request = a_nonce_request(70)

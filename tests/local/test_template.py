@@ -50,14 +50,15 @@ def test_the_bundles_names_are_the_local_ones():
     assert execute.folder == ROOT / "functions"
 
 
-def test_a_parameter_moves_both_timeouts_of_execute():
+def test_a_parameter_moves_the_edges_time_out_of_execute_and_what_its_function_knows_of_it():
     template = Template.load(ROOT / "template.yaml", {"ExecuteTimeoutMs": "150000"})
     api = api_of(template, "RuntimeApi")
 
     route, _ = match(api, "POST", "/execute")
 
     assert route.timeout_ms == 150_000
-    assert api.functions["ExecuteFunction"].timeout_seconds == 150
+    assert api.functions["ExecuteFunction"].environment["PIECEWORK_EXECUTE_TIMEOUT_MS"] == "150000"
+    assert api.functions["ExecuteFunction"].timeout_seconds == 300
 
 
 def test_a_door_that_is_not_deployed_is_not_there():

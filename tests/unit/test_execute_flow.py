@@ -278,3 +278,31 @@ def test_notes_of_an_executor_never_stand_for_what_the_door_says_itself():
     assert executed.facts["executor"] != "other"
     assert executed.facts["model"] == "m-1"
     assert "InputTokens" not in executed.counts
+
+
+def test_a_run_that_outlives_its_request_is_recorded_for_the_resend():
+    """The edge has given the request up after 25 s; its function goes on."""
+    bench = FlowBench(lambda task, run: bench.clock.move(35) or Outcome({"answer": str(len(bench.tasks))}))
+    until_ms = bench.clock() + 25_000
+
+    bench.flow.execute(
+        bench.body(), caller="c", until_ms=until_ms, run_until_ms=until_ms + 60_000, public_url="https://rt.example"
+    )
+
+    assert bench.tasks[0].deadline_ms == until_ms + 35_000  # the executor's own longest time
+    again = bench.execute()
+    assert again.facts["replayed"] and parsed(again)["candidate_output"] == {"answer": "1"}
+
+
+def test_an_async_run_is_not_ended_with_its_request():
+    async def slow(task, run):
+        await asyncio.sleep(0.1)
+        return Outcome({"answer": "late"})
+
+    bench = FlowBench(slow)
+    until_ms = bench.clock() + 20
+    executed = bench.flow.execute(
+        bench.body(), caller="c", until_ms=until_ms, run_until_ms=until_ms + 5_000, public_url="https://rt.example"
+    )
+
+    assert parsed(executed)["candidate_output"] == {"answer": "late"}

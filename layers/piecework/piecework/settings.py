@@ -25,6 +25,7 @@ class RuntimeSettings(NamedTuple):
     extra_policy_hashes: str = ""
     empty_reason_codes_on_pass: bool = False
     fetch_evidence: FetchEvidence = "own"
+    execute_timeout_ms: int = 29_000  # when the edge gives up a connection of `/execute`
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Self:
@@ -48,6 +49,7 @@ class RuntimeSettings(NamedTuple):
             extra_policy_hashes=reader.text("PIECEWORK_EXTRA_POLICY_HASHES", ""),
             empty_reason_codes_on_pass=reader.switch("PIECEWORK_EMPTY_REASON_CODES_ON_PASS"),
             fetch_evidence=cast(FetchEvidence, reader.choice("PIECEWORK_FETCH_EVIDENCE", ("own", "off", "all"))),
+            execute_timeout_ms=reader.positive("PIECEWORK_EXECUTE_TIMEOUT_MS", 29_000),
         )
         reader.finish()
         return settings

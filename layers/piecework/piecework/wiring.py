@@ -45,6 +45,7 @@ class ExecuteWiring(NamedTuple):
     public_url: Callable[[Request], str]
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
+    edge_ms: int = 29_000  # when the edge gives up a connection
 
 
 class VerifyWiring(NamedTuple):
@@ -112,7 +113,7 @@ def execute_wiring() -> ExecuteWiring:
         expires_at=lambda: now_in_ms() // 1000 + settings.result_ttl_seconds,
         log=telemetry,
     )
-    return ExecuteWiring(execute, _public_url(settings), now_in_ms, telemetry)
+    return ExecuteWiring(execute, _public_url(settings), now_in_ms, telemetry, settings.execute_timeout_ms)
 
 
 def verify_wiring() -> VerifyWiring:
