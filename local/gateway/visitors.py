@@ -3,7 +3,7 @@
 A browser lets any page send requests to 127.0.0.1, and a name that suddenly resolves there makes it the page's own
 origin. So a door without tokens serves only hosts of this machine, and refuses what a page from elsewhere sends. The
 content type is not looked at: `curl -d` must go on working. A worker door is public by nature: there pages may read
-(manifest, preflights), and may do more where `WorkerCorsOrigins` names their origin.
+(manifest, preflights), and may do more where `WorkerCorsOrigin` names their origin.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from local.gateway.routes import Api
 from local.gateway.variables import KERNEL_TOKENS, KERNEL_TOKENS_SECRET, PARAMETER_PREFIX, PUBLIC_BASE_URL, TOKENS
 
 PUBLIC_URLS: Final = ("PIECEWORK_RUNTIME_PUBLIC_URL", PUBLIC_BASE_URL)  # tunnels that the caller has set up
-ORIGINS: Final = f"{PARAMETER_PREFIX}WorkerCorsOrigins"
+ORIGINS: Final = f"{PARAMETER_PREFIX}WorkerCorsOrigin"
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 CROSS_SITE: Final = "cross-site"
 

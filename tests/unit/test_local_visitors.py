@@ -79,5 +79,5 @@ def test_a_page_may_read_the_public_worker_door_and_do_more_where_its_origin_is_
     assert problem("WorkerApi", page, method="GET") == problem("WorkerApi", page, method="OPTIONS") == ""
     assert problem("KernelApi", page, method="GET") != ""
     assert problem("WorkerApi", page) != ""
-    assert problem("WorkerApi", page, PIECEWORK_PARAM_WorkerCorsOrigins="https://seeker.example") == ""
-    assert problem("WorkerApi", page, PIECEWORK_PARAM_WorkerCorsOrigins="*") != ""
+    assert problem("WorkerApi", page, PIECEWORK_PARAM_WorkerCorsOrigin="https://seeker.example") == ""
+    assert problem("WorkerApi", page, PIECEWORK_PARAM_WorkerCorsOrigin="*") != ""
