@@ -80,7 +80,12 @@ def streams_wiring() -> StreamsWiring:
         ExecutionsTable(clients.dynamodb, work, due_table=""),  # only read here, which needs no due times
         Bodies(
             public_url,
-            DeliverablesBucket(lambda: clients.s3, bucket, link_seconds=settings.url_ttl_seconds),
+            DeliverablesBucket(
+                lambda: clients.s3,
+                bucket,
+                link_seconds=settings.url_ttl_seconds,
+                credentials_end_ms=clients.credentials_end_ms,
+            ),
             now_in_ms,
         ),
         OverflowBucket(lambda: clients.s3, bucket),

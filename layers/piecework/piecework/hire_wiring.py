@@ -171,6 +171,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
             bucket,
             key=os.environ.get("PIECEWORK_DELIVERABLES_KEY_ARN", ""),
             link_seconds=settings.url_ttl_seconds,
+            credentials_end_ms=clients.credentials_end_ms,
         ),
         texts=OverflowBucket(lambda: clients.s3, bucket),
         steps=WorkSteps(clients.dynamodb, work),

@@ -6,9 +6,10 @@ They come from botocore itself: boto3 makes the very same clients, and imports i
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from time import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from botocore.config import Config
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 1.0  # AWS answers a connect in milliseconds; more means trouble, and a retry helps
 READ_SECONDS: Final = 3.0  # DynamoDB answers in tens of milliseconds; leaves room for two retries in a renewal round
 S3_READ_SECONDS: Final = 10.0  # objects of megabytes
+SHORTEST_SESSION_MS: Final = 900_000  # a function's longest run, and the shortest session that AWS gives
+# A bucket's links must lead to its own Region: elsewhere S3 answers 307, and a signature does not survive that.
+REGIONAL: Final = {"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"}
 ATTEMPTS: Final = 3  # every write is conditional, so a repeated one is recognised
 LOGGED_CHARACTERS: Final = 300  # of what AWS says of a request that it will never take
 
@@ -59,8 +63,9 @@ _log: Final = logging.getLogger(__name__)
 class Clients:
     """The clients of one environment; S3 is made on first use because most requests never need it."""
 
-    def __init__(self, endpoint_url: str | None = None) -> None:
+    def __init__(self, endpoint_url: str | None = None, now: Callable[[], float] = time) -> None:
         self._endpoint_url = endpoint_url
+        self._now = now
         self._session = Session()
         self._session.register_component("data_loader", _OurServices())
 
@@ -72,7 +77,7 @@ class Clients:
 
     @cached_property
     def s3(self) -> S3Client:
-        style: Any = {"addressing_style": "path"} if self._endpoint_url else {}
+        style: Any = {"addressing_style": "path"} if self._endpoint_url else REGIONAL
         config = self._config(S3_READ_SECONDS).merge(Config(signature_version="s3v4", s3=style))
         made: Any = self._session.create_client("s3", config=config, endpoint_url=self._endpoint_url)
         return cast("S3Client", made)
@@ -83,6 +88,17 @@ class Clients:
             "sqs", config=self._config(READ_SECONDS), endpoint_url=self._endpoint_url
         )
         return cast("SQSClient", made)
+
+    def credentials_end_ms(self) -> int | None:
+        """When the credentials that sign end, epoch ms; None for those of a user, which do not.
+
+        A function's own have a session token and say no end. Lambda lets no run begin with less than it may take.
+        """
+        found = self._session.get_credentials()
+        if found is None or not found.get_frozen_credentials().token:  # asking renews what is about to end
+            return None
+        ends: Any = getattr(found, "_expiry_time", None)  # botocore has no public name for it
+        return int(ends.timestamp() * 1000) if ends else int(self._now() * 1000) + SHORTEST_SESSION_MS
 
     @staticmethod
     def _config(read_seconds: float) -> Config:

@@ -1,7 +1,7 @@
 """The bucket's `deliverables/` prefix: private objects with their SHA-256 under a KMS key, and presigned links to them.
 
-A presigned URL dies with the credentials that signed it. A function's own credentials do not say when they end, so
-links are short; where they do say it, a link's stated end is the earlier of both.
+A presigned URL dies with the credentials that signed it, so a link never states a later end than theirs, neither in its
+answer nor in the URL.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class DeliverablesBucket(Deliverables):
         s3: S3Client = self._s3()
         parameters = {"Bucket": self._bucket, "Key": key}
         now_ms = self._clock()
-        url = s3.generate_presigned_url("get_object", Params=parameters, ExpiresIn=self._link_seconds)
-        ends = self._credentials_end_ms()
-        until_ms = now_ms + self._link_seconds * 1000
-        return Link(url, until_ms if ends is None else min(until_ms, ends))
+        ends, longest_ms = self._credentials_end_ms(), self._link_seconds * 1000
+        seconds = max(1, (longest_ms if ends is None else min(longest_ms, ends - now_ms)) // 1000)
+        url = s3.generate_presigned_url("get_object", Params=parameters, ExpiresIn=seconds)
+        return Link(url, now_ms + seconds * 1000)
 
     def exists(self, key: str) -> bool:
         with aws_errors(THE_BUCKET):
