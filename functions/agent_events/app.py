@@ -3,7 +3,7 @@
 from typing import Any
 
 from piecework.http import EDGE_MARGIN_MS, Request, Response
-from piecework.wattswarm.door import LambdaContext, serve
+from piecework.wattswarm.door import LambdaContext, replay_mark, serve
 from piecework.wiring import agent_events_wiring
 
 wiring = agent_events_wiring()
@@ -18,8 +18,7 @@ def acknowledge(request: Request) -> Response:
         until_ms=wiring.clock() + request.remaining_ms() - EDGE_MARGIN_MS,
         trace_id=request.trace_id,
     )
-    headers = {"X-Piecework-Replayed": "true"} if received.replayed else {}
-    return Response(200, received.body, headers, facts=received.facts, counts=received.counts)
+    return Response(200, received.body, replay_mark(received.facts), facts=received.facts, counts=received.counts)
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from piecework.http import EDGE_MARGIN_MS, Request, Response, header_text
-from piecework.wattswarm.door import LambdaContext, serve
+from piecework.wattswarm.door import LambdaContext, replay_mark, serve
 from piecework.wiring import execute_wiring
 
 wiring = execute_wiring()
@@ -20,7 +20,7 @@ def execute(request: Request) -> Response:
         public_url=wiring.public_url(request),
         trace_id=request.trace_id,
     )
-    headers = {"X-Piecework-Replayed": "true"} if executed.facts["replayed"] else {}
+    headers = dict(replay_mark(executed.facts))
     headers |= {"X-Piecework-Made-By": header_text(executed.made_by)} if executed.made_by else {}
     return Response(200, executed.body, headers, facts=executed.facts, counts=executed.counts)
 

@@ -5,6 +5,7 @@
 | no headers (`null`)                | fails                        | an empty object                             |
 | a Host with an IPv6 address        | fails                        | a name that stands for it                   |
 | a body that is no base64           | reads nothing, or something  | refused                                     |
+| a body that is no text             | fails                        | refused                                     |
 | a path, which is decoded already   | decodes it again             | encoded before                              |
 | a base path of a custom domain     | keeps it                     | the path behind it                          |
 | query parameters that are `null`   | fails where only one form is | an empty object                             |
@@ -19,6 +20,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from piecework.errors import BadRequest
+from piecework.http import body_text
 
 PROXY: Final = "proxy"
 IPV6_HOST: Final = "ipv6.invalid"
@@ -57,14 +59,14 @@ def refused(message: str) -> dict[str, Any]:
 
 
 def _checked(event: Mapping[str, Any]) -> str:
-    body = event.get("body") or ""
+    body = body_text(event.get("body"))
     if not event.get("isBase64Encoded"):
-        return str(body)
+        return body
     try:
         base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
         raise BadRequest("the body is not base64") from None
-    return str(body)
+    return body
 
 
 def _behind_base(event: Mapping[str, Any]) -> str:

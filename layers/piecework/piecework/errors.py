@@ -4,7 +4,11 @@ Doors map classes to their own statuses and bodies; nobody reads message text to
 they name members and limits, never values, secrets or paths.
 """
 
-from typing import ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Self
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class PieceworkError(Exception):
@@ -16,6 +20,13 @@ class PieceworkError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+        self.facts: Mapping[str, Any] = NOTHING
+        self.counts: Mapping[str, int] = NOTHING
+
+    def with_facts(self, facts: Mapping[str, Any], counts: Mapping[str, int] = NOTHING) -> Self:
+        """The same failure with what its outcome line and metrics say of it."""
+        self.facts, self.counts = facts, counts
+        return self
 
 
 class BadRequest(PieceworkError):

@@ -33,20 +33,21 @@ class Request(NamedTuple):
     query: Mapping[str, list[str]]
     context: Mapping[str, Any]
     remaining_ms: Callable[[], int]
-    text: str | None
+    text: Any  # what the event has as its body; only a text is one
     is_base64: bool
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any], remaining_ms: Callable[[], int]) -> "Request":
-        """Read a proxy event; absent and null members count as empty."""
+        """Read a proxy event; absent members, null ones and those of another kind count as empty."""
+        event = _members(event)
         return cls(
             method=str(event.get("httpMethod") or "GET"),
             resource=str(event.get("resource") or ""),
             path=str(event.get("path") or "/"),
             headers=_multi(event.get("multiValueHeaders"), event.get("headers"), str.lower),
-            path_params=event.get("pathParameters") or {},
+            path_params=_members(event.get("pathParameters")),
             query=_multi(event.get("multiValueQueryStringParameters"), event.get("queryStringParameters"), str),
-            context=event.get("requestContext") or {},
+            context=_members(event.get("requestContext")),
             remaining_ms=remaining_ms,
             text=event.get("body"),
             is_base64=bool(event.get("isBase64Encoded")),
@@ -59,7 +60,7 @@ class Request(NamedTuple):
         Raises:
             Unauthorized: the request came past the authorizer.
         """
-        name = (self.context.get("authorizer") or {}).get("caller")
+        name = _members(self.context.get("authorizer")).get("caller")
         if not name:
             raise Unauthorized("credentials are missing or wrong")
         return str(name)
@@ -81,10 +82,10 @@ class Request(NamedTuple):
         """The decoded body.
 
         Raises:
-            BadRequest: it says base64 and is not.
+            BadRequest: it is no text, or says base64 and is not.
             TooLarge: it is over `BODY_LIMIT`.
         """
-        raw = self.text or ""
+        raw = body_text(self.text)
         if len(raw) > BODY_LIMIT * 4 // 3 + 4:
             raise TooLarge(f"the body is over {BODY_LIMIT} bytes")
         try:
@@ -143,8 +144,24 @@ def header_text(text: str) -> str:
     return "".join(character if " " <= character <= "~" else "?" for character in text)
 
 
+def body_text(body: Any) -> str:
+    """An event's body as API Gateway sends it: a text, or nothing.
+
+    Raises:
+        BadRequest: it is something else, as in a test event that was written by hand.
+    """
+    if body is None or isinstance(body, str):
+        return body or ""
+    raise BadRequest("the event's body must be a text: in a test event, write the JSON document as one string")
+
+
+def _members(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else NOTHING
+
+
 def _multi(many: Any, single: Any, name_of: Callable[[str], str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for name, value in (many or {k: [v] for k, v in (single or {}).items()}).items():
-        found.setdefault(name_of(name), []).extend(str(item) for item in value or ())
+    for name, value in (_members(many) or _members(single)).items():
+        values = value if isinstance(value, list | tuple) else () if value is None else (value,)
+        found.setdefault(name_of(name), []).extend(str(item) for item in values)
     return found

@@ -31,17 +31,22 @@ class PatternUnsupported(ValueError):
     """The pattern is beyond the simple ones a text is made for."""
 
 
+class PatternNotRun(ValueError):
+    """The pattern holds a group that we do not run: an inline flag, an atomic group, or too many inside each other."""
+
+
 def pattern_positions(pattern: str) -> int:
     """How many characters a regular expression has once its counted repetitions are written out.
 
-    Inline flags change how the rest reads, so a pattern with them counts as too large.
+    Raises:
+        PatternNotRun: it sets flags inline, which changes how the rest reads, or has an atomic group.
     """
     totals, last, index = [0], 0, 0
     while index < len(pattern):
         character, step = pattern[index], 1
         if character == "(":
             if len(totals) > MAX_GROUP_DEPTH or not _is_ordinary_group(pattern, index):
-                return PATTERN_TOO_LARGE
+                raise PatternNotRun
             totals.append(0)
         elif character == ")" and len(totals) > 1:
             last = totals.pop()

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from piecework.jsons import Json
-from piecework.patterns import pattern_positions
-from piecework.schema_references import LATEST_DRAFT, REFERENCES, References, SchemaRejected
+from piecework.patterns import PatternNotRun, pattern_positions
+from piecework.schema_references import LATEST_DRAFT, REFERENCES, References, SchemaRejected, place_in
 
 __all__ = ["Counts", "Node", "SchemaGraph", "SchemaRejected", "json_size", "spread"]
 
@@ -21,6 +21,11 @@ MAX_IN_PLACE_CHAIN: Final = 250  # subschemas applied to one value one inside th
 MAX_EAGER_PATHS: Final = 1_000  # in-place paths below `unevaluated*`, which the validator expands while it builds
 MAX_PATTERNS: Final = 128
 MAX_PATTERN_POSITIONS: Final = 20_000  # of all patterns together; 7 µs each to build
+
+NOT_RUN: Final = (  # after the place of a pattern
+    "is a regular expression we do not run: look-around, back-references, inline flags, atomic groups, too large, "
+    "or malformed"
+)
 
 _IN_PLACE_ONE: Final = frozenset({"not", "if", "then", "else"})
 _IN_PLACE_MANY: Final = frozenset({"allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"})
@@ -139,14 +144,20 @@ class SchemaGraph:
 
     def _note_patterns(self, schema: dict[str, Json], node: Node) -> None:
         named = schema.get("patternProperties")
-        patterns = list(named) if isinstance(named, dict) else []
+        patterns = [(text, "patternProperties") for text in (named if isinstance(named, dict) else ())]
         if isinstance(schema.get("pattern"), str):
-            patterns.append(schema["pattern"])
-        node.positions = sum(map(pattern_positions, patterns))
+            patterns.append((schema["pattern"], "pattern"))
+        node.positions = sum(self._positions(text, keyword, schema) for text, keyword in patterns)
         self.pattern_count += len(patterns)
         self.pattern_positions += node.positions
         if self.pattern_count > MAX_PATTERNS or self.pattern_positions > MAX_PATTERN_POSITIONS:
             raise SchemaRejected("the schema holds too many or too large regular expressions")
+
+    def _positions(self, pattern: str, keyword: str, schema: dict[str, Json]) -> int:
+        try:
+            return pattern_positions(pattern)
+        except PatternNotRun:
+            raise SchemaRejected(f"{place_in(self._document, schema)}.{keyword} {NOT_RUN}") from None
 
     def _check_static(self) -> None:
         if self.chain > MAX_IN_PLACE_CHAIN:

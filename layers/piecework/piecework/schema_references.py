@@ -17,6 +17,8 @@ DRAFT_4: Final = 4
 DRAFT_7: Final = 7
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 OWN_META_SCHEMAS: Final = ("http://json-schema.org/", "https://json-schema.org/")
+MAX_PLACE: Final = 120  # characters of a place in a message
+MAX_NAME: Final = 60  # and of one name in it
 FRAGMENT_SIGNS: Final = "/~!$&'()*+,;=:@?-._"  # what RFC 3986 allows in a fragment besides letters and digits
 
 _ONE: Final = frozenset(
@@ -138,6 +140,20 @@ class References:
             else:
                 raise SchemaRejected("the schema refers to a part it does not have")
         return value
+
+
+def place_in(document: Json, part: Json) -> str:
+    """Where in a document a part of it stands, as messages name it: `the schema.properties.a`."""
+    waiting: list[tuple[str, Json]] = [("the schema", document)]
+    while waiting:
+        place, value = waiting.pop()
+        if value is part:
+            return place
+        if isinstance(value, dict):
+            waiting.extend((f"{place}.{name[:MAX_NAME]}"[:MAX_PLACE], member) for name, member in value.items())
+        elif isinstance(value, list):
+            waiting.extend((f"{place}[{index}]"[:MAX_PLACE], item) for index, item in enumerate(value))
+    return "the schema"
 
 
 def _leads_back(own: str, uri: str) -> bool:

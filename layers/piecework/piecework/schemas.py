@@ -18,7 +18,7 @@ from piecework.jsons import I64_MIN, U64_MAX, Json, canonical
 from piecework.numerals import PYTHON_DIGITS, WrittenFloat, exact, holds_written, read_double, with_numbers
 from piecework.schema_cost import CostBound
 from piecework.schema_dialects import dialect_of
-from piecework.schema_graph import SchemaGraph, SchemaRejected
+from piecework.schema_graph import NOT_RUN, SchemaGraph, SchemaRejected
 
 __all__ = ["Checker", "Problem", "SchemaRejected", "compile_schema", "minimal_ok"]
 
@@ -200,7 +200,7 @@ def _refusal(error: jsonschema_rs.ValidationError) -> str:
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Referencing):
         return "the schema holds a reference or identifier that cannot be resolved inside it"
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Format) and kind.format == "regex":
-        return f"{place} is a regular expression we do not run: look-around, back-references, too large, or malformed"
+        return f"{place} {NOT_RUN}"[:MAX_TEXT]
     return f"{place} is not valid JSON Schema ({kind.name})"[:MAX_TEXT]
 
 

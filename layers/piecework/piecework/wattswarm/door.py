@@ -32,6 +32,7 @@ STATUS: Final[Mapping[str, int]] = {
     "unavailable": 503,
 }
 INTERNAL_ERROR: Final = 500
+REPLAYED: Final = "X-Piecework-Replayed"
 MESSAGE_CHARACTERS: Final = (
     400  # as escaped JSON; with the members around it an error body stays under the kernel's 512
 )
@@ -103,7 +104,14 @@ def error_response(error: PieceworkError) -> Response:
         headers["WWW-Authenticate"] = 'Basic realm="piecework"'
     text = clean(error.message)
     body = json.dumps({"error": text, "code": error.code}, ensure_ascii=False).encode("utf-8")
-    return Response(status, body, headers, facts={"code": error.code, "error": text})
+    facts = {"code": error.code, "error": text}
+    headers |= replay_mark(error.facts)
+    return Response(status, body, headers, facts={**error.facts, **facts}, counts=error.counts)
+
+
+def replay_mark(facts: Mapping[str, Any]) -> Mapping[str, str]:
+    """The header of an answer that was recorded before, a refusal included; empty for a fresh one."""
+    return {REPLAYED: "true"} if facts.get("replayed") else {}
 
 
 def clean(text: str) -> str:

@@ -6,7 +6,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from piecework.event_hook import EventType, SourceKind
 from piecework.jsons import Json, canonical
-from piecework.wattswarm.messages import Count, Message
+from piecework.wattswarm.messages import Count, Id, Message
 
 
 def _as_text(value: Json) -> Json:
@@ -47,7 +47,7 @@ class AgentEnvelope(Message):
 class AgentEvent(Message):
     """One lifecycle event."""
 
-    event_id: str
+    event_id: Id
     event_type: EventType
     source_kind: SourceKind
     source_node_id: str | None = None

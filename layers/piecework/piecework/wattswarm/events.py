@@ -166,11 +166,12 @@ class AgentEvents:
         if self._hooked is None or not self._hooked.wants(event):
             return Received(acknowledgement(event, self._clock()), facts)
         answer = self._hooked.answer(event, caller=caller, until_ms=until_ms, trace_id=trace_id)
-        if not answer.ok:
-            raise Refused(loads(answer.body)["refused"])
         facts |= {"replayed": answer.replayed, "waited": answer.waited, "took_over": answer.took_over}
-        counts = {"Replays": answer.replayed, "Waits": answer.waited, "TakeOvers": answer.took_over}
-        return Received(answer.body, facts, answer.replayed, {name: 1 for name, happened in counts.items() if happened})
+        happened = {"Replays": answer.replayed, "Waits": answer.waited, "TakeOvers": answer.took_over}
+        counts = {name: 1 for name, has in happened.items() if has}
+        if not answer.ok:
+            raise Refused(loads(answer.body)["refused"]).with_facts(facts, counts)
+        return Received(answer.body, facts, answer.replayed, counts)
 
 
 def acknowledgement(event: AgentEvent, now_ms: int, decision: dict[str, Json] | None = None) -> bytes:

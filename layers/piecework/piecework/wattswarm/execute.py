@@ -131,7 +131,7 @@ class Executed(NamedTuple):
 
 
 class StoredFailure(PieceworkError):
-    """A permanent failure recorded by an earlier call; carries that failure's code."""
+    """A permanent failure as it is recorded, by this call or an earlier one; carries that failure's code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -204,11 +204,12 @@ class Execute:
         answer = self._pieces.perform(
             order.key, order.fingerprint, work, until_ms=until_ms, needs_ms=order.executor.expected_ms
         )
+        facts, counts = _facts(order, answer, runs), _counts(answer, runs)
         if not answer.ok:
             failure = loads(answer.body)
-            raise StoredFailure(failure["code"], failure["message"])
+            raise StoredFailure(failure["code"], failure["message"]).with_facts(facts, counts)
         made_by = name_of_maker(order, runs[-1]) if runs and not answer.replayed else ""
-        return Executed(answer.body, answer.ok, _facts(order, answer, runs), _counts(answer, runs), made_by)
+        return Executed(answer.body, answer.ok, facts, counts, made_by)
 
     def _read(self, body: dict[str, Json], caller: str) -> Order:
         request = read_request(body)

@@ -12,7 +12,8 @@ from piecework.jsons import U64_MAX, Json
 
 INLINE_EVIDENCE_BYTES: Final = 65_536  # the only value the kernel accepts in a contract (2.3)
 MIMES: Final = ("application/json", "text/plain", "text/markdown", "text/csv")
-TEXTS: Final = ("task_id", "execution_id", "task_type", "profile", "stage", "attempt_id")
+IDS: Final = ("task_id", "execution_id", "attempt_id")  # together they name a piece, so an empty one would name many
+TEXTS: Final = (*IDS, "task_type", "profile", "stage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def _is_request(body: Mapping[str, Json]) -> bool:
     texts = all(type(body.get(name)) is str for name in TEXTS)
     seed = body.get("seed_bundle")
     parts = type(body.get("task_contract")) is dict and (seed is None or type(seed) is dict)
-    return texts and parts and "inputs" in body
+    return texts and all(body[name].strip() for name in IDS) and parts and "inputs" in body
 
 
 def _is_contract(contract: Mapping[str, Json]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from piecework.wattswarm.execute_messages import INLINE_EVIDENCE_BYTES, MIMES
-from piecework.wattswarm.messages import Count, Message
+from piecework.wattswarm.messages import Count, Id, Message
 
 
 class EvidencePolicy(Message):
@@ -36,12 +36,12 @@ class Contract(Message):
 class ExecuteRequest(Message):
     """POST /execute."""
 
-    task_id: str
-    execution_id: str
+    task_id: Id
+    execution_id: Id
     task_type: str
     inputs: Any
     profile: str
     task_contract: dict[str, Any]
     stage: str
-    attempt_id: str
+    attempt_id: Id
     seed_bundle: dict[str, Any] | None = None
