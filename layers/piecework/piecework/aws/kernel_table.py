@@ -21,13 +21,14 @@ from piecework.aws.due_table import key_of
 from piecework.aws.kernel_items import decided_from, events_from, execution_from, history_from, outcome_from
 from piecework.aws.kernel_lists import KernelLists
 from piecework.aws.kernel_rows import CONDITION_FAILED, TRIES, Item, Key, Rows, Write, at
-from piecework.aws.kernel_values import KernelValues, size_of
+from piecework.aws.kernel_values import KernelValues
 from piecework.aws.kernel_writes import Plan, Planner
 from piecework.errors import Unavailable
 from piecework.jsons import Json
 from piecework.kernel.changes import Answered, Change, HistoryEntry, StepRecord
 from piecework.kernel.events import Event
 from piecework.kernel.metrics import counts_of
+from piecework.kernel.pages import page_of_events
 from piecework.kernel.ports import (
     Approval,
     ConnectionTaken,
@@ -41,7 +42,6 @@ from piecework.kernel.ports import (
 )
 from piecework.kernel.rules import Rules
 
-PAGE_BYTES: Final = 4_000_000  # of events in one answer
 PAGE_ROWS: Final = 100
 AFTER_ALL: Final = "~"  # sorts after every digit
 
@@ -103,18 +103,14 @@ class KernelTable(Executions):
         return View(execution, self._values.value(given), self._values.value(output) if output else None)
 
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
+        return page_of_events(self._log(execution_id, after, min(limit, PAGE_ROWS)), limit)
+
+    def _log(self, execution_id: str, after: int, page: int) -> Iterator[Event]:
         begin = keys.EVENTS + keys.number(after)
-        pk, size, events = keys.execution(execution_id), 0, list[Event]()
-        page = min(limit, PAGE_ROWS)
-        for item in self._rows.query(pk, after=begin, before=keys.EVENTS + AFTER_ALL, page=page):
-            size += size_of(item)
-            if events and size > PAGE_BYTES:
-                break
+        rows = self._rows.query(keys.execution(execution_id), after=begin, before=keys.EVENTS + AFTER_ALL, page=page)
+        for item in rows:
             batch = events_from(execution_id, self._values.value(item))
-            events += [event for event in batch if event.sequence > after]
-            if len(events) >= limit:
-                break
-        return events[:limit]
+            yield from (event for event in batch if event.sequence > after)
 
     def history(self, execution_id: str, limit: int) -> list[tuple[HistoryEntry, StepRecord]]:
         entries: list[HistoryEntry] = []

@@ -52,11 +52,6 @@ class KernelValues:
                 self._s3().delete_object(Bucket=self._bucket, Key=item["far"]["S"])
 
 
-def size_of(item: Mapping[str, Any]) -> int:
-    """How long an item's value is, in bytes."""
-    return int(item["bytes"]["N"]) if "far" in item else len(item["body"]["S"])
-
-
 def text_of(value: Json) -> str:
     """A value as ASCII text: one character is one byte, and a half of a surrogate pair does no harm."""
     return json.dumps(value, separators=(",", ":"))
