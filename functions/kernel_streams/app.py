@@ -16,6 +16,7 @@ from piecework.kernel_streams_wiring import streams_wiring
 hall = Hall()
 wiring = streams_wiring(hall.ring_for)
 hall.hear(wiring.bells)
+hall.keep(wiring.streams.keeper().keep)
 app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
 
@@ -58,14 +59,16 @@ async def monitor(request: Request, execution_id: str) -> Response:
     def opened() -> tuple[Key, Stream, None]:
         return monitor_key(execution_id), wiring.streams.monitor(execution_id, after(request)), None
 
-    return await _answer(request, opened)
+    return await _answer(request, opened, "follow")
 
 
-async def _answer(request: Request, opened: Callable[[], tuple[Key, Stream, Callable[[], None] | None]]) -> Response:
+async def _answer(
+    request: Request, opened: Callable[[], tuple[Key, Stream, Callable[[], None] | None]], path: str = "open"
+) -> Response:
     headers = {"X-Request-ID": request_id(request), **cors(request, wiring.origins)}
     try:
-        authorize(request, await hall.look(wiring.tokens))
-        key, stream, after_loss = await hall.look(opened)
+        authorize(request, await hall.look(wiring.tokens, path))
+        key, stream, after_loss = await hall.look(opened, path)
     except PieceworkError as error:
         return refusal(error, headers)
     if isinstance(stream, Monitor) and stream.is_over:

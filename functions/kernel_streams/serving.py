@@ -1,8 +1,19 @@
-"""Writing streams: many of them in one process, which share one pool of threads for looks at the store."""
+"""Writing streams: many of them in one process, which share a few threads for what they ask of the store.
+
+| path | what goes there | what may wait for it |
+|---|---|---|
+| the event loop | heartbeats | nothing: they ask nothing of the store |
+| keep | renewing the leases of all open streams | a thread of its own |
+| open | a new agent or runner stream | only others that open |
+| look | looks of agents and runners; those that were rung go before those that only look whether a bell was lost | |
+| follow | looks of monitors, and new ones | |
+| hear | the bells of other processes | a thread of its own |
+"""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
@@ -13,18 +24,26 @@ from starlette.types import Receive, Scope, Send
 from piecework.errors import PieceworkError
 from piecework.kernel.bells import BellRows, Key, monitor_key, rung_by
 from piecework.kernel.changes import Change
-from piecework.kernel.frames import PRELUDE
-from piecework.kernel.push_streams import PushStream
+from piecework.kernel.frames import HEARTBEAT, PRELUDE
+from piecework.kernel.push_streams import PushStream, Step
 from piecework.kernel.streams import Stream
 
 LISTEN_SECONDS: Final = 0.1  # between looks at the bells of all streams, one request for a hundred
 LOOK_SECONDS: Final = 2.0  # between a stream's own looks; bells may be lost
 FOLLOW_SECONDS: Final = 0.25  # between a monitor's looks; an execution that others drive has no bell
 FULL: Final = 20  # frames after which there may be more at once
-THREADS: Final = 10  # looks at the same time, as many as the AWS client keeps connections
+KEEP_SECONDS: Final = 0.5  # between looks for leases that are due; one that could not be renewed is tried again then
+PATHS: Final = {"keep": 1, "open": 4, "look": 8, "follow": 2, "hear": 1}  # threads of each
+ROUTINE: Final = 2  # of the threads for looks, those that looks which nobody rang for may take
+HEARING: Final = (
+    0.25  # of the time; with many streams a look at their bells takes long, and the store has others to serve
+)
 HEADERS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
+LOG: Final = logging.getLogger(__name__)
+
 T = TypeVar("T")
+Keeping = Callable[[Sequence[PushStream]], Sequence[PushStream]]  # renews; those that were replaced
 
 
 class Hall:
@@ -33,7 +52,10 @@ class Hall:
     def __init__(self, bells: BellRows | None = None) -> None:
         self._bells, self._marks = bells, dict[Key, str]()
         self._listening: asyncio.Task[None] | None = None
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="look")
+        self._threads = {name: ThreadPoolExecutor(most, thread_name_prefix=name) for name, most in PATHS.items()}
+        self._routine = asyncio.Semaphore(ROUTINE)
+        self._keeper: Keeping | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[Key, dict[Stream, asyncio.Event]] = {}
         self._later: set[asyncio.Task[None]] = set()
@@ -42,10 +64,19 @@ class Hall:
         """Listen to what other processes ring."""
         self._bells = bells
 
-    async def look(self, work: Callable[[], T]) -> T:
-        """Do something with the store, off the loop."""
+    def keep(self, keeper: Keeping) -> None:
+        """Have the leases of the open streams renewed."""
+        self._keeper = keeper
+
+    async def look(self, work: Callable[[], T], path: str = "look") -> T:
+        """Do something with the store, off the loop and in the threads of a path."""
         self._loop = asyncio.get_running_loop()
-        return await self._loop.run_in_executor(self._threads, work)
+        return await self._loop.run_in_executor(self._threads[path], work)
+
+    async def look_at_leisure(self, work: Callable[[], T]) -> T:
+        """The same for a look that nobody rang for: some threads are left to the others."""
+        async with self._routine:
+            return await self.look(work)
 
     def enter(self, key: Key, stream: Stream) -> asyncio.Event:
         """A stream has opened; the event is set when there is news for it."""
@@ -57,6 +88,8 @@ class Hall:
         self._open[key][stream] = bell
         if self._listening is None or self._listening.done():
             self._listening = asyncio.create_task(self._listen())
+        if self._keeping is None or self._keeping.done():
+            self._keeping = asyncio.create_task(self._keep())
         return bell
 
     def leave(self, key: Key, stream: Stream) -> None:
@@ -82,17 +115,33 @@ class Hall:
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
+    async def _keep(self) -> None:
+        """Have leases renewed, as long as a stream is open."""
+        while self._open and self._keeper is not None:
+            streams = [(key, stream) for key, held in self._open.items() for stream in held]
+            pushing = {stream: key for key, stream in streams if isinstance(stream, PushStream)}
+            try:
+                replaced = await self.look(partial(self._keeper, list(pushing)), "keep") if pushing else ()
+            except Exception:  # sessions must not end because of a bug that one of them meets
+                LOG.exception("leases could not be renewed")
+                replaced = ()
+            for stream in replaced:
+                self._ring(pushing[stream])
+            await asyncio.sleep(KEEP_SECONDS)
+
     async def _listen(self) -> None:
         """Hear what other processes ring, as long as a stream is open."""
         while self._open and self._bells is not None:
+            began = asyncio.get_running_loop().time()
             keys = [key for key in self._open if key[0] != "monitor"]
             with contextlib.suppress(PieceworkError):
-                marks = await self.look(partial(self._bells.rung, keys)) if keys else {}
+                marks = await self.look(partial(self._bells.rung, keys), "hear") if keys else {}
                 for key, mark in marks.items():
                     if self._marks.get(key) != mark:
                         self._ring(key)
                 self._marks = dict(marks)
-            await asyncio.sleep(LISTEN_SECONDS)
+            took = asyncio.get_running_loop().time() - began
+            await asyncio.sleep(max(LISTEN_SECONDS, took * (1 / HEARING - 1)))
 
     def _ring(self, key: Key) -> None:
         for bell in self._open.get(key, {}).values():
@@ -113,28 +162,47 @@ class EventStream(Response):
         super().__init__(headers={**HEADERS, **headers})
         del self.headers["content-length"]
         self._hall, self._key, self._stream, self._after_loss = hall, key, stream, after_loss
+        self._is_monitor = key[0] == "monitor"
+        self._writing = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         bell = self._hall.enter(self._key, self._stream)
-        gone = asyncio.create_task(_until_gone(receive))
+        gone, beats = asyncio.create_task(_until_gone(receive)), None
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await _write(send, PRELUDE)
-            if await self._run(send, bell, gone):
+            await self._write(send, PRELUDE)
+            beats = asyncio.create_task(self._beat(send))
+            has_ended = await self._run(send, bell, gone)
+            beats.cancel()
+            if has_ended:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             else:
                 await self._lost()
         finally:
             gone.cancel()
+            if beats is not None:
+                beats.cancel()
             self._hall.leave(self._key, self._stream)
+
+    async def _beat(self, send: Send) -> None:
+        """Write heartbeats from the loop: they wait for no look at the store."""
+        loop, seconds = asyncio.get_running_loop(), self._stream.heartbeat_ms / 1000
+        at = loop.time()
+        while True:
+            at = max(at + seconds, loop.time())
+            await asyncio.sleep(at - loop.time())
+            await self._write(send, HEARTBEAT)
+
+    async def _write(self, send: Send, content: bytes) -> None:
+        async with self._writing:
+            await send({"type": "http.response.body", "body": content, "more_body": True})
 
     async def _run(self, send: Send, bell: asyncio.Event, gone: "asyncio.Task[None]") -> bool:
         """Write until the stream ends, True, or its reader has left, False."""
         while not gone.done():
-            bell.clear()
-            step = await self._hall.look(self._stream.step)
+            step = await self._step(bell)
             if step.frames:
-                await _write(send, b"".join(step.frames))
+                await self._write(send, b"".join(step.frames))
                 await asyncio.sleep(0)  # a reader that has left is known by now
             if gone.done():
                 break
@@ -144,8 +212,16 @@ class EventStream(Response):
                 await self._hall.look(self._stream.sent)
             if len(step.frames) >= FULL:
                 continue
-            await _first_of(bell, gone, FOLLOW_SECONDS if self._key[0] == "monitor" else LOOK_SECONDS)
+            await _first_of(bell, gone, FOLLOW_SECONDS if self._is_monitor else LOOK_SECONDS)
         return False
+
+    async def _step(self, bell: asyncio.Event) -> Step:
+        is_rung = bell.is_set()
+        bell.clear()
+        if self._is_monitor:
+            return await self._hall.look(self._stream.step, "follow")
+        look = self._hall.look if is_rung else self._hall.look_at_leisure
+        return await look(self._stream.step)
 
     async def _lost(self) -> None:
         try:
@@ -154,10 +230,6 @@ class EventStream(Response):
             return  # its lease ends
         if self._after_loss is not None:
             self._hall.later(grace_ms / 1000, self._after_loss)
-
-
-async def _write(send: Send, content: bytes) -> None:
-    await send({"type": "http.response.body", "body": content, "more_body": True})
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -104,6 +104,39 @@ class TestAgents:
         found = agents.find(agent_id, "one")
         assert (found.lease_until_ms, found.is_open) == (LATER + 1, False)
 
+    def test_many_leases_are_extended_at_once_but_those_of_replaced_and_forgotten_streams(self, agents):
+        agent_id = an_agent()
+        made = [agents.connect(agent_id, f"c{number:02d}", LATER)[0] for number in range(40)]
+        agents.connect(agent_id, "c07", LATER)
+        agents.end(made[11], LATER)
+        agents.forget(made[13])
+
+        gone = agents.refresh_all(made, LATER + 5)
+
+        assert gone == [made[7], made[11], made[13]]
+        leases = {one.consumer_id: one.lease_until_ms for one in agents.consumers(agent_id)}
+        assert set(leases.values()) == {LATER, LATER + 5}
+        assert sorted(name for name, until in leases.items() if until == LATER) == ["c07", "c11"]
+        assert agents.refresh_all(made[:1], LATER + 9) == []
+        assert agents.refresh_all([made[13]], LATER + 9) == [made[13]]
+        assert agents.refresh_all([made[7], made[11]], LATER + 9) == [made[7], made[11]]
+
+    def test_a_doubt_counts_until_its_lease_is_extended(self, agents):
+        agent_id = an_agent()
+        made, _ = agents.connect(agent_id, "one", LATER)
+
+        assert agents.doubt(made, LATER + 3)
+        assert agents.find(agent_id, "one").doubted_until_ms == LATER + 3
+        assert agents.refresh(made, LATER + 5)
+        assert agents.find(agent_id, "one").doubted_until_ms == 0
+        assert not agents.doubt(made, LATER + 9)
+        found = agents.find(agent_id, "one")
+        assert agents.end(found, LATER + 6)
+        assert not agents.doubt(agents.find(agent_id, "one"), LATER + 9)
+        again, _ = agents.connect(agent_id, "one", LATER + 5)
+        assert not agents.doubt(found, LATER + 9)
+        assert agents.find(agent_id, "one") == again
+
     def test_a_consumer_that_comes_back_is_not_its_forgotten_self(self, agents, clock):
         agent_id = an_agent()
         first, _ = agents.connect(agent_id, "one", LATER)
@@ -214,6 +247,24 @@ class TestRunners:
 
         assert [runners.next_turn(tool) for _ in range(3)] == [0, 1, 2]
         assert len(runners.offering(tool)) == 1
+
+    def test_many_leases_are_extended_at_once_and_a_doubt_counts_until_then(self, runners):
+        tool = a_tool()
+        made = [runners.connect(a_connection(), [tool], LATER)[0] for _ in range(3)]
+        runners.connect(made[1].connection, [tool], LATER)
+        assert runners.doubt(made[0], LATER + 3)
+        assert not runners.doubt(made[1], LATER + 3)
+        assert runners.find(made[0].connection).doubted_until_ms == LATER + 3
+
+        assert runners.refresh_all(made, LATER + 5) == [made[1]]
+
+        found = [runners.find(one.connection) for one in made]
+        assert [(one.lease_until_ms, one.doubted_until_ms) for one in found] == [
+            (LATER + 5, 0),
+            (LATER, 0),
+            (LATER + 5, 0),
+        ]
+        assert not runners.doubt(made[0], LATER + 9)
 
     def test_a_list_of_tools_replaces_that_of_all_connections(self, runners):
         runner_id, old, new = f"runner-{uuid4().hex}", a_tool(), a_tool()

@@ -16,7 +16,7 @@ from piecework.kernel.rules import MAX_ACTIVE_STEPS, MAX_STORED_SIGNALS
 from piecework.kernel.state import Connection, Job, Status, Step, StepStatus, StoredSignal
 from piecework.kernel.timers import due_at
 from tests.support.fakes import START_MS, FakeClock
-from tests.support.kernel_fakes import new_store
+from tests.support.kernel_fakes import answer_bytes, new_store
 from tests.support.kernel_story import ASK, Story
 from tests.support.kernel_tables import new_tables
 
@@ -176,6 +176,40 @@ class TestExecutions:
 
         assert seen == story.log
         assert len(story.store.executions.events(story.id, 0, 1000)) >= 1
+
+    @pytest.mark.parametrize(
+        ("text", "events", "expected"),
+        [
+            (
+                "漢" * 250_000,
+                17,
+                6,
+            ),  # the first is the small execution.created; 750 kB each as UTF-8, twice that escaped
+            ('"\\' * 180_000, 8, 6),  # escaped in UTF-8 too
+            ("😀" * 190_000, 8, 6),
+            ("y" * 90_000, 60, 45),  # in their rows, as DynamoDB has them
+            ("é" * 30_000, 80, 67),
+        ],
+    )
+    def test_a_page_holds_as_many_events_as_four_megabytes_allow(self, story, text, events, expected):
+        story.create()
+        for _ in range(events):
+            story.signal("big", text)
+
+        page = story.store.executions.events(story.id, 0, 1000)
+
+        assert len(page) == expected
+        assert answer_bytes(page) <= 4_000_000 < answer_bytes(story.log[: expected + 1])
+        assert page == story.log[:expected]
+        assert story.store.executions.events(story.id, 0, 3) == story.log[:3]
+
+    def test_a_page_is_measured_as_it_is_answered_where_a_text_is_half_a_character(self, story):
+        story.create()
+        for text in ("漢" * 250_000, "漢" * 250_000, "\ud800", "漢" * 250_000):
+            story.signal("big", text)
+
+        assert len(story.store.executions.events(story.id, 0, 1000)) == 4
+        assert len(story.store.executions.events(story.id, 3, 1000)) == 2
 
     def test_a_step_has_its_arguments_and_in_the_end_its_outcome(self, story):
         step_id = story.assigned().invoke(arguments=BIG)

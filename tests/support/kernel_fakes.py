@@ -7,6 +7,7 @@ store.on_commit = crash       # called with the change before (False) and after 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -19,6 +20,7 @@ from piecework.kernel import ports
 from piecework.kernel.changes import Answered, Change, HistoryEntry, JobPush, Push, QueuedJob, StepRecord
 from piecework.kernel.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.events import Event
+from piecework.kernel.frames import event_body
 from piecework.kernel.metrics import counts_of
 from piecework.kernel.ports import (
     Agents,
@@ -44,6 +46,7 @@ from piecework.kernel.state import Connection, Execution, Status
 from piecework.kernel.timers import due_at
 from tests.support.hire_fakes import FakeDueTimes
 
+PAGE_BYTES = 4_000_000
 Place = tuple[str, str, str]  # kind, owner, consumer
 
 
@@ -139,7 +142,11 @@ class FakeExecutions(Executions):
 
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
         kept = self._store.kept.get(execution_id)
-        return kept.log[after:][:limit] if kept else []
+        log = kept.log[after:][:limit] if kept else []
+        most = len(log)
+        while most > 1 and answer_bytes(log[:most]) > PAGE_BYTES:
+            most -= 1
+        return log[:most]
 
     def history(self, execution_id: str, limit: int) -> list[tuple[HistoryEntry, StepRecord]]:
         kept = self._store.kept.get(execution_id)
@@ -246,6 +253,18 @@ class FakeAgents(Agents):
     def refresh(self, consumer: Consumer, lease_until_ms: int) -> bool:
         return self._replace(consumer, lease_until_ms, is_open=True)
 
+    def refresh_all(self, consumers: Sequence[Consumer], lease_until_ms: int) -> list[Consumer]:
+        return [consumer for consumer in consumers if not self.refresh(consumer, lease_until_ms)]
+
+    def doubt(self, consumer: Consumer, until_ms: int) -> bool:
+        with self._store.lock:
+            found = self.find(consumer.agent_id, consumer.consumer_id)
+            if not _is_same_lease(found, consumer):
+                return False
+            place = (consumer.agent_id, consumer.consumer_id)
+            self._store.consumers[place] = replace(consumer, doubted_until_ms=until_ms)
+            return True
+
     def end(self, consumer: Consumer, grace_until_ms: int) -> bool:
         return self._replace(consumer, grace_until_ms, is_open=False)
 
@@ -319,7 +338,7 @@ class FakeAgents(Agents):
             if found is None or found.generation != consumer.generation or not found.is_open:
                 return False
             place = (consumer.agent_id, consumer.consumer_id)
-            self._store.consumers[place] = replace(found, lease_until_ms=until_ms, is_open=is_open)
+            self._store.consumers[place] = replace(found, lease_until_ms=until_ms, is_open=is_open, **_undoubted(found))
             return True
 
 
@@ -347,6 +366,17 @@ class FakeRunners(Runners):
 
     def refresh(self, linked: Linked, lease_until_ms: int) -> bool:
         return self._replace(linked, lease_until_ms, is_open=True)
+
+    def refresh_all(self, linked: Sequence[Linked], lease_until_ms: int) -> list[Linked]:
+        return [one for one in linked if not self.refresh(one, lease_until_ms)]
+
+    def doubt(self, linked: Linked, until_ms: int) -> bool:
+        with self._store.lock:
+            found = self.find(linked.connection)
+            if found is None or not _is_same_lease(found, linked):
+                return False
+            self._store.links[linked.connection] = replace(found, doubted_until_ms=until_ms)
+            return True
 
     def end(self, linked: Linked, grace_until_ms: int) -> bool:
         return self._replace(linked, grace_until_ms, is_open=False)
@@ -448,7 +478,9 @@ class FakeRunners(Runners):
             found = self._store.links.get(linked.connection)
             if found is None or found.generation != linked.generation or not found.is_open:
                 return False
-            self._store.links[linked.connection] = replace(found, lease_until_ms=until_ms, is_open=is_open)
+            self._store.links[linked.connection] = replace(
+                found, lease_until_ms=until_ms, is_open=is_open, **_undoubted(found)
+            )
             return True
 
 
@@ -493,6 +525,15 @@ class FakeCounters(Counters):
             return dict(self._store.counts)
 
 
+def answer_bytes(events: Sequence[Event]) -> int:
+    """How long the events are in an answer, without what stands around and between them."""
+    bodies = [event_body(event) for event in events]
+    try:
+        return sum(len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()) for body in bodies)
+    except UnicodeEncodeError:
+        return sum(len(json.dumps(body, separators=(",", ":"))) for body in bodies)
+
+
 def addressed(change: Change) -> list[tuple[Place, str, Push | JobPush]]:
     """A change's messages: to whom, their keys, and what they say."""
     messages: list[tuple[Place, Push | JobPush]] = [
@@ -517,6 +558,17 @@ def approval_of(execution: Execution) -> Approval | None:
         return None
     step = execution.steps[execution.blocked.ref]
     return Approval(execution.id, execution.agent_id, step.id, step.tool_id, execution.updated_at_ms)
+
+
+def _is_same_lease(found: Consumer | Linked | None, asked: Consumer | Linked) -> bool:
+    if found is None or found.generation != asked.generation:
+        return False
+    return found.is_open and found.lease_until_ms == asked.lease_until_ms
+
+
+def _undoubted(connection: Consumer | Linked) -> dict[str, Any]:
+    """A doubt counts for the lease that it was noted for."""
+    return {"doubted_until_ms": 0} if getattr(connection, "doubted_until_ms", 0) else {}
 
 
 def _fits(execution: Execution, which: Filter) -> bool:

@@ -10,9 +10,11 @@ agent.close()                   # as a client does
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from piecework.errors import PieceworkError
 from piecework.kernel.assigning import RoundRobin
 from piecework.kernel.commands import Intent
 from piecework.kernel.commits import Surroundings
@@ -55,11 +57,13 @@ class Line:
     beats: list[int] = field(default_factory=list)
     has_ended: bool = False
     is_lost: bool = False  # it has left, and nobody has noticed
+    beats_at: int = 0  # when the next heartbeat is due
 
     def look(self) -> None:
         """What one look of the stream brings."""
         if self.has_ended:
             return
+        self.keep()
         step = self.stream.step()
         for frame in step.frames:
             self.read(frame)
@@ -68,6 +72,18 @@ class Line:
             self.stage.lines.remove(self)
         else:
             self.stream.sent()
+
+    def keep(self) -> None:
+        """What the server does beside the looks: a heartbeat, and the leases that are due."""
+        now = self.stage.clock()
+        self.beats_at = self.beats_at or now + self.stage.rules.heartbeat_ms
+        if now >= self.beats_at:
+            self.beats_at += (
+                1 + (now - self.beats_at) // self.stage.rules.heartbeat_ms
+            ) * self.stage.rules.heartbeat_ms
+            self.read(HEARTBEAT)
+        if self.stage.keeper and isinstance(self.stream, PushStream):
+            self.stage.keeper.keep([self.stream])
 
     def close(self) -> None:
         """The client leaves, and that is seen."""
@@ -130,6 +146,8 @@ class KernelStage:
             self.rules,
             self.clock,
         )
+        has_keeper = hasattr(self.streams, "keeper")  # the streams of earlier versions renew their leases themselves
+        self.keeper: Any = self.streams.keeper() if has_keeper else None
         self.lines: list[Line] = []
 
     def copy(self) -> "KernelStage":
@@ -202,7 +220,8 @@ class KernelStage:
         """Fire every due time that has come."""
         for kind in KINDS:
             for due in list(self.store.due_times.ripe(kind, self.clock())):
-                self.liveness.fire(due)
+                with suppress(PieceworkError):  # the next sweep meets it again
+                    self.liveness.fire(due)
 
     def _line(self, stream: Stream) -> Line:
         line = Line(self, stream)

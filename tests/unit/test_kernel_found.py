@@ -69,6 +69,8 @@ def test_a_consumer_that_shows_itself_while_it_is_given_up_is_kept_and_looked_at
 
     monkeypatch.setattr(FakeAgents, "forget", late)
     stage.sweep()
+    stage.clock.move(3)
+    stage.sweep()
 
     assert stage.store.agents.find("triage", "one") is not None
     [due] = stage.store.due_times.ripe(AGENT_DUE, stage.clock() + 12_000)

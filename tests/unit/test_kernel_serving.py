@@ -26,6 +26,7 @@ class Script:
     log: list[str] = field(default_factory=list)
     is_out: threading.Event = field(default_factory=threading.Event)
     fails: bool = False
+    heartbeat_ms: int = 5_000
 
     def step(self) -> Step:
         self.log.append("step")

@@ -7,8 +7,7 @@ import pytest
 
 from piecework.errors import Unavailable
 from piecework.kernel.changes import Push
-from piecework.kernel.frames import HEARTBEAT
-from piecework.kernel.ports import Message
+from piecework.kernel.ports import Consumer, Message
 from piecework.kernel.push_streams import KEPT_MOST, KEPT_MS, LAST_CALL_MS, PAGE, SETTLE_MS, PushStream
 from piecework.kernel.rules import Rules
 from tests.support.fakes import FakeClock
@@ -54,17 +53,17 @@ class Feed:
     kind: str = "agent"
     owner: str = "a"
     consumer_id: str = "c"
-    leases: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     sought: int = 0
+    more: int = 0  # how often there is more work than was sought
     undone: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     untrue: set[str] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
 
-    def refresh(self, lease_until_ms: int) -> bool:
-        self.leases.append(lease_until_ms)
-        return self.is_newest()
+    @property
+    def lease(self) -> Consumer:
+        return Consumer(self.owner, self.consumer_id, self.generation, 0, is_open=True)
 
     def end(self, grace_until_ms: int) -> bool:
         self.ended.append(grace_until_ms)
@@ -73,8 +72,9 @@ class Feed:
     def is_newest(self) -> bool:
         return self.generation == self.newest
 
-    def seek_work(self) -> None:
+    def seek_work(self) -> bool:
         self.sought += 1
+        return self.sought <= self.more
 
     def is_once(self, message: Message) -> bool:
         return message.push.kind == "execution.assigned"
@@ -101,7 +101,7 @@ def written(stream: PushStream) -> list[str]:
     """One look whose frames reach the client."""
     step = stream.step()
     stream.sent()
-    return [frame.decode() for frame in step.frames if frame != HEARTBEAT]
+    return [frame.decode() for frame in step.frames]
 
 
 def test_a_push_is_written_once_by_a_stream_and_again_by_its_successor_while_it_may_have_been_lost(clock):
@@ -286,33 +286,37 @@ def test_a_replaced_stream_takes_nothing_and_leaves_the_connection_alone(clock):
     assert feed.ended == []
 
 
-def test_a_stream_notices_at_its_heartbeat_that_it_was_replaced(clock):
-    feed = Feed()
-    stream = PushStream(feed, Box(), Rules(), clock)
+def test_a_stream_that_was_found_to_be_replaced_ends_with_its_next_look(clock):
+    stream = PushStream(Feed(), Box(), Rules(), clock)
     stream.step()
-    feed.newest = 2
     assert not stream.step().ends
 
-    clock.move(5)
+    stream.supersede()
 
     assert stream.step().ends
 
 
-def test_heartbeats_come_every_five_seconds_from_the_connection_on_and_refresh_the_lease(clock):
-    box, feed, opened = Box(), Feed(), clock()
+def test_work_is_sought_when_a_stream_opens_and_every_five_seconds(clock):
+    box, feed = Box(), Feed()
     stream = PushStream(feed, box, Rules(), clock)
-    beats = []
     for number in range(120):
         if number % 7 == 0:
             box.put("tool.result", f"{number:03d}")
-        if HEARTBEAT in stream.step().frames:
-            beats.append(clock() - opened)
+        stream.step()
         stream.sent()
         clock.move(0.25)
 
-    assert beats == [5_000, 10_000, 15_000, 20_000, 25_000]
-    assert feed.leases == [opened + beat + 12_000 for beat in beats]
-    assert feed.sought == 1 + len(beats)
+    assert feed.sought == 1 + 5
+
+
+def test_work_is_sought_again_at_once_while_there_may_be_more(clock):
+    feed = Feed(more=2)
+    stream = PushStream(feed, Box(), Rules(), clock)
+
+    for _ in range(5):
+        stream.step()
+
+    assert feed.sought == 3
 
 
 def test_a_message_that_is_no_longer_true_is_dropped(clock):
@@ -325,13 +329,13 @@ def test_a_message_that_is_no_longer_true_is_dropped(clock):
     assert (feed.dropped, feed.undone, box.rows) == ([key], [], {})
 
 
-def test_a_store_out_of_reach_delays_messages_but_not_heartbeats(clock):
+def test_a_store_out_of_reach_delays_messages(clock):
     box, feed = Box(), Feed()
     stream = PushStream(feed, box, Rules(), clock)
     key, box.fails = box.put("tool.result"), True
 
     clock.move(5)
-    assert stream.step().frames == (HEARTBEAT,)
+    assert stream.step().frames == ()
     stream.sent()
     box.fails = False
     assert written(stream) == [key]

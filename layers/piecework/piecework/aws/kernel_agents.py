@@ -6,13 +6,13 @@ forgotten and comes back is never taken for its former self.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 from piecework.aws import kernel_keys as keys
 from piecework.aws.kernel_outbox import empty
-from piecework.aws.kernel_rows import TRIES, Rows, at, claimed_until, n, s
+from piecework.aws.kernel_rows import TRIES, Key, Rows, at, claimed_until, doubted_until, n, s
 from piecework.due import Due, DueTimes
 from piecework.errors import Unavailable
 from piecework.kernel.dues import AGENT_DUE, pair_id
@@ -22,7 +22,6 @@ BOARD_PAGE: Final = 200  # consumers and waiting executions read at once
 MOST_WAITING: Final = 100
 SAME: Final = "generation = :generation"
 SAME_AND_LAPSED: Final = "generation = :generation AND lease_until <= :until"
-SAME_AND_OPEN: Final = "generation = :generation AND is_open = :true"
 ABSENT: Final = "attribute_not_exists(pk)"
 
 
@@ -45,10 +44,18 @@ class KernelAgents(Agents):
         raise Unavailable("this consumer connects too often; try again")
 
     def refresh(self, consumer: Consumer, lease_until_ms: int) -> bool:
-        return self._set(consumer, lease_until_ms, is_open=True)
+        return self._rows.set_lease(_key(consumer), consumer.generation, lease_until_ms, is_open=True)
+
+    def refresh_all(self, consumers: Sequence[Consumer], lease_until_ms: int) -> list[Consumer]:
+        places = [(_key(consumer), consumer.generation) for consumer in consumers]
+        kept = self._rows.set_leases(places, lease_until_ms)
+        return [consumer for consumer, is_kept in zip(consumers, kept, strict=True) if not is_kept]
+
+    def doubt(self, consumer: Consumer, until_ms: int) -> bool:
+        return self._rows.doubt(_key(consumer), consumer.generation, consumer.lease_until_ms, until_ms)
 
     def end(self, consumer: Consumer, grace_until_ms: int) -> bool:
-        return self._set(consumer, grace_until_ms, is_open=False)
+        return self._rows.set_lease(_key(consumer), consumer.generation, grace_until_ms, is_open=False)
 
     def find(self, agent_id: str, consumer_id: str) -> Consumer | None:
         item = self._rows.get(keys.consumer(agent_id, consumer_id))
@@ -89,24 +96,17 @@ class KernelAgents(Agents):
         return [row["sk"]["S"] for row in self._rows.query(keys.held(agent_id, consumer_id), page=1_000)]
 
     def forget(self, consumer: Consumer) -> bool:
-        key = keys.consumer(consumer.agent_id, consumer.consumer_id)
         values = {":generation": n(consumer.generation), ":until": n(consumer.lease_until_ms)}
-        if not self._rows.delete(key, SAME_AND_LAPSED, values):
+        if not self._rows.delete(_key(consumer), SAME_AND_LAPSED, values):
             return False
         empty(self._rows, "agent", consumer.agent_id, consumer.consumer_id)
         if not self.board(consumer.agent_id).consumers:
             self._rows.delete((keys.agent(consumer.agent_id), keys.TURN))
         return True
 
-    def _set(self, consumer: Consumer, until_ms: int, *, is_open: bool) -> bool:
-        values = {
-            ":until": n(until_ms),
-            ":open": {"BOOL": is_open},
-            ":generation": n(consumer.generation),
-            ":true": {"BOOL": True},
-        }
-        key = keys.consumer(consumer.agent_id, consumer.consumer_id)
-        return self._rows.update(key, "SET lease_until = :until, is_open = :open", values, SAME_AND_OPEN) is not None
+
+def _key(consumer: Consumer) -> Key:
+    return keys.consumer(consumer.agent_id, consumer.consumer_id)
 
 
 def _by_id(consumers: Iterable[Consumer]) -> tuple[Consumer, ...]:
@@ -119,7 +119,7 @@ def _waiting(item: Mapping[str, Any]) -> Waiting:
 
 
 def _item(consumer: Consumer) -> dict[str, Any]:
-    return at(keys.consumer(consumer.agent_id, consumer.consumer_id)) | {
+    return at(_key(consumer)) | {
         "agent": s(consumer.agent_id),
         "consumer": s(consumer.consumer_id),
         "generation": n(consumer.generation),
@@ -135,4 +135,5 @@ def _consumer(item: Mapping[str, Any]) -> Consumer:
         generation=int(item["generation"]["N"]),
         lease_until_ms=int(item["lease_until"]["N"]),
         is_open=item["is_open"]["BOOL"],
+        doubted_until_ms=doubted_until(item),
     )

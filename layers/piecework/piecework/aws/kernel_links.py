@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from piecework.aws import kernel_keys as keys
 from piecework.aws.kernel_outbox import empty
-from piecework.aws.kernel_rows import TRIES, Item, Rows, at, n, s
+from piecework.aws.kernel_rows import TRIES, Item, Rows, at, doubted_until, n, s
 from piecework.aws.kernel_values import text_of
 from piecework.errors import Unavailable
 from piecework.kernel.ports import Linked
@@ -22,7 +22,6 @@ from piecework.kernel.state import Connection
 
 ABSENT: Final = "attribute_not_exists(pk)"
 SAME: Final = "generation = :generation"
-SAME_AND_OPEN: Final = "generation = :generation AND is_open = :true"
 SAME_AND_UNCHANGED: Final = "generation = :generation AND job_id = :job"
 SAME_AND_OLD_TOOLS: Final = "generation = :generation AND tools = :old"
 HOLDS: Final = "job_id = :job"
@@ -55,14 +54,16 @@ class Links:
 
     def set_lease(self, linked: Linked, until_ms: int, *, is_open: bool) -> bool:
         """Move an open connection's lease, or end it; False when it is of another generation, or ended."""
-        values = {
-            ":until": n(until_ms),
-            ":open": {"BOOL": is_open},
-            ":generation": n(linked.generation),
-            ":true": {"BOOL": True},
-        }
-        expression = "SET lease_until = :until, is_open = :open"
-        return self._rows.update(_key(linked.connection), expression, values, SAME_AND_OPEN) is not None
+        return self._rows.set_lease(_key(linked.connection), linked.generation, until_ms, is_open=is_open)
+
+    def set_leases(self, links: Sequence[Linked], until_ms: int) -> list[Linked]:
+        """Move many open connections' leases; those that are of another generation, or ended."""
+        kept = self._rows.set_leases([(_key(linked.connection), linked.generation) for linked in links], until_ms)
+        return [linked for linked, is_kept in zip(links, kept, strict=True) if not is_kept]
+
+    def doubt(self, linked: Linked, until_ms: int) -> bool:
+        """Note that an open connection's lease seems to lapse; False when it has just been moved."""
+        return self._rows.doubt(_key(linked.connection), linked.generation, linked.lease_until_ms, until_ms)
 
     def set_tools(self, linked: Linked, tools: Sequence[str]) -> None:
         """Replace what a connection offers; nothing when it is of another generation by now."""
@@ -169,4 +170,5 @@ def _linked(item: Mapping[str, Any]) -> Linked:
         job_id=item["job_id"]["S"],
         execution_id=item["execution_id"]["S"],
         connected_at_ms=int(item["connected_at"]["N"]),
+        doubted_until_ms=doubted_until(item),
     )

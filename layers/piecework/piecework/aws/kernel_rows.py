@@ -34,6 +34,9 @@ DELETED_AT_ONCE: Final = 25  # keys of a batch write
 UNCLAIMED: Final = (
     "attribute_exists(pk) AND (attribute_not_exists(claimed_until) OR claimed_until <= :now OR claim = :token)"
 )
+SAME_AND_OPEN: Final = "generation = :generation AND is_open = :true"
+SAME_LEASE: Final = "generation = :generation AND lease_until = :lease AND is_open = :true"
+DOUBT: Final = "SET doubted_lease = :lease, doubted_until = :until"
 TRIES: Final = 10
 GAP_SECONDS: Final = 0.05
 
@@ -109,12 +112,51 @@ class Rows:
         answer = self._single(lambda: self.client.update_item(**given))
         return None if answer is None else dict(answer["Attributes"])
 
+    def update_each(self, writes: Sequence[Write]) -> list[bool]:
+        """Change up to 100 rows that have nothing to do with each other; per row, whether its condition held."""
+        held: dict[int, bool] = {}
+        for attempt in range(TRIES):
+            left = [number for number in range(len(writes)) if number not in held]
+            reasons = self.transact([writes[number] for number in left])
+            if not reasons:
+                return [held.get(number, True) for number in range(len(writes))]
+            refused = [number for number, reason in zip(left, reasons, strict=True) if _is_refusal(reason)]
+            held |= dict.fromkeys(refused, False)
+            if len(held) == len(writes):
+                return [False] * len(writes)
+            if not refused:
+                self.pause(attempt)
+        raise Unavailable("the kernel table is busy; try again")
+
     def claim(self, key: Key, now_ms: int, until_ms: int) -> bool:
         """Mark a row as somebody's for a while; False when it is gone, or another's mark still counts."""
         token = secrets.token_hex(8)  # by which a repeated request recognises its first try
         values = {":until": n(until_ms), ":now": n(now_ms), ":token": s(token)}
         expression = "SET claimed_until = :until, claim = :token"
         return self.update(key, expression, values, UNCLAIMED) is not None
+
+    def doubt(self, key: Key, generation: int, lease_ms: int, until_ms: int) -> bool:
+        """Note that an open connection's lease seems to lapse; False when it has just been moved."""
+        values = {
+            ":generation": n(generation),
+            ":lease": n(lease_ms),
+            ":until": n(until_ms),
+            ":true": {"BOOL": True},
+        }
+        return self.update(key, DOUBT, values, SAME_LEASE) is not None
+
+    def set_lease(self, key: Key, generation: int, until_ms: int, *, is_open: bool) -> bool:
+        """Move an open connection's lease, or end it; False when it is of another generation, or ended."""
+        given = lease_write(self.table, key, generation, until_ms, is_open=is_open)
+        return self._single(lambda: self.client.update_item(**given)) is not None
+
+    def set_leases(self, connections: Sequence[tuple[Key, int]], until_ms: int) -> list[bool]:
+        """Move many leases at once."""
+        if len(connections) == 1:  # where one stream has a process of its own, half as expensive
+            [(key, generation)] = connections
+            return [self.set_lease(key, generation, until_ms, is_open=True)]
+        writes = [lease_write(self.table, key, generation, until_ms, is_open=True) for key, generation in connections]
+        return self.update_each([{"Update": write} for write in writes])
 
     def unclaim(self, key: Key) -> None:
         """Take the mark off a row that is still there."""
@@ -199,9 +241,36 @@ def n(number: int | float) -> Item:
     return {"N": str(number)}
 
 
+def _is_refusal(reason: Mapping[str, Any]) -> bool:
+    return bool(reason.get("Code") == CONDITION_FAILED)
+
+
 def claimed_until(item: Mapping[str, Any]) -> int:
     """How long a row is somebody's; rows of earlier versions are nobody's."""
     return int(item["claimed_until"]["N"]) if "claimed_until" in item else 0
+
+
+def doubted_until(item: Mapping[str, Any]) -> int:
+    """How long a connection's stream may still answer; a doubt counts for the lease that it was noted for."""
+    if "doubted_lease" not in item or item["doubted_lease"] != item["lease_until"]:
+        return 0
+    return int(item["doubted_until"]["N"])
+
+
+def lease_write(table: str, key: Key, generation: int, until_ms: int, *, is_open: bool) -> Write:
+    """The update that moves an open connection's lease, or ends it."""
+    return {
+        "TableName": table,
+        "Key": at(key),
+        "UpdateExpression": "SET lease_until = :until, is_open = :open",
+        "ConditionExpression": SAME_AND_OPEN,
+        "ExpressionAttributeValues": {
+            ":until": n(until_ms),
+            ":open": {"BOOL": is_open},
+            ":generation": n(generation),
+            ":true": {"BOOL": True},
+        },
+    }
 
 
 def at(key: Key) -> Item:

@@ -54,6 +54,12 @@ class KernelRunners(Runners):
     def refresh(self, linked: Linked, lease_until_ms: int) -> bool:
         return self._links.set_lease(linked, lease_until_ms, is_open=True)
 
+    def refresh_all(self, linked: Sequence[Linked], lease_until_ms: int) -> list[Linked]:
+        return self._links.set_leases(linked, lease_until_ms)
+
+    def doubt(self, linked: Linked, until_ms: int) -> bool:
+        return self._links.doubt(linked, until_ms)
+
     def end(self, linked: Linked, grace_until_ms: int) -> bool:
         return self._links.set_lease(linked, grace_until_ms, is_open=False)
 

@@ -11,7 +11,7 @@ from piecework.kernel.errors import (
     ValidationError,
 )
 from piecework.kernel.ports import Consumer, Read
-from piecework.kernel.rules import MAX_ACTIVE_STEPS, Rules
+from piecework.kernel.rules import MAX_ACTIVE_STEPS
 from piecework.kernel.state import Blocked, Execution, Status, Step
 
 ID_BYTES = 256
@@ -42,13 +42,12 @@ def fields(intent: Intent) -> None:
             raise ValidationError(f"{kind} needs intent.{name}")
 
 
-def is_connected(consumer: Consumer | None, now_ms: int, rules: Rules) -> bool:
-    """Whether a consumer keeps its sessions: its stream lives or is in its grace, or gave a sign of life lately."""
-    if consumer is None:
-        return False
-    last_sign_ms = consumer.lease_until_ms - rules.lease_ms
-    still_counts = consumer.is_open and last_sign_ms + rules.agent_timeout_ms > now_ms
-    return consumer.lease_until_ms > now_ms or still_counts
+def is_connected(consumer: Consumer | None, now_ms: int) -> bool:
+    """Whether a consumer keeps its sessions: its stream is in its grace, or open and not found to be lost.
+
+    Who finds an open stream lost ends its sessions (liveness.py). A lease alone is no proof: its process may be busy.
+    """
+    return consumer is not None and (consumer.is_open or consumer.lease_until_ms > now_ms)
 
 
 def sound(execution: Execution) -> None:

@@ -67,17 +67,13 @@ class AgentFeed:
     kind: Final = "agent"
 
     def __init__(self, consumer: Consumer, stores: Stores, work: Work, assigner: Offering, expect: Expect) -> None:
-        self._consumer, self._stores, self._work, self._assigner = consumer, stores, work, assigner
+        self.lease, self._stores, self._work, self._assigner = consumer, stores, work, assigner
         self._expect = expect
         self.owner, self.consumer_id, self.generation = consumer.agent_id, consumer.consumer_id, consumer.generation
 
-    def refresh(self, lease_until_ms: int) -> bool:
-        """False when a newer connection of the consumer has replaced this one."""
-        return self._stores.agents.refresh(self._consumer, lease_until_ms)
-
     def end(self, grace_until_ms: int) -> bool:
         """The stream has ended; a successor has until then."""
-        has_ended = self._stores.agents.end(self._consumer, grace_until_ms)
+        has_ended = self._stores.agents.end(self.lease, grace_until_ms)
         if has_ended:
             self._expect(self.owner, self.consumer_id, grace_until_ms)
         return has_ended
@@ -133,30 +129,26 @@ class RunnerFeed:
     kind: Final = "runner"
 
     def __init__(self, linked: Linked, stores: Stores, work: Work, dispatcher: Pumping, expect: Expect) -> None:
-        self._linked, self._stores, self._work, self._dispatcher = linked, stores, work, dispatcher
+        self.lease, self._stores, self._work, self._dispatcher = linked, stores, work, dispatcher
         self._expect = expect
         self.owner, self.consumer_id = linked.connection.runner_id, linked.connection.consumer_id
         self.generation = linked.generation
 
-    def refresh(self, lease_until_ms: int) -> bool:
-        """False when a newer connection of the pair has replaced this one."""
-        return self._stores.runners.refresh(self._linked, lease_until_ms)
-
     def end(self, grace_until_ms: int) -> bool:
         """The stream has ended; a successor has until then."""
-        has_ended = self._stores.runners.end(self._linked, grace_until_ms)
+        has_ended = self._stores.runners.end(self.lease, grace_until_ms)
         if has_ended:
             self._expect(self.owner, self.consumer_id, grace_until_ms)
         return has_ended
 
     def is_newest(self) -> bool:
         """Whether no newer connection has replaced this one."""
-        found = self._stores.runners.find(self._linked.connection)
+        found = self._stores.runners.find(self.lease.connection)
         return found is not None and found.generation == self.generation
 
     def seek_work(self) -> bool:
         """Take a job that waits, if the connection is idle; it has one hand."""
-        self._dispatcher.pump(self._linked.connection)
+        self._dispatcher.pump(self.lease.connection)
         return False
 
     def is_once(self, message: Message) -> bool:
@@ -169,7 +161,7 @@ class RunnerFeed:
         if not isinstance(push, JobPush):
             return None
         read = self._stores.executions.read(push.execution_id, step_id=push.step_id)
-        if read.step is None or held_step(read.execution, push.job_id, self._linked.connection) is None:
+        if read.step is None or held_step(read.execution, push.job_id, self.lease.connection) is None:
             return None
         if not self._holds(push):
             self.undo(message)
@@ -198,7 +190,7 @@ class RunnerFeed:
 
     def _holds(self, push: JobPush) -> bool:
         """Whether the connection is busy with this job; a runner that came back counts as idle, or has another one."""
-        found = self._stores.runners.find(self._linked.connection)
+        found = self._stores.runners.find(self.lease.connection)
         return found is not None and found.job_id == push.job_id
 
 

@@ -1,12 +1,19 @@
 """Liveness: what happens when a connection has not come back in time (specification sections 1.6, 1.8, 10.4).
 
-A connection is alive while its stream refreshes its lease, and for a grace after its end. Its due time lies at the end
-of the lease; who looks then and finds the lease refreshed puts the due time off, so heartbeats write nothing else. A
-lapsed connection stays on record for a moment: an assignment that was decided just before is found by the second look.
+A connection is alive while its stream refreshes its lease, and for a grace after its end. Its due time lies near the
+end of the lease; who looks then and finds the lease refreshed puts the due time off, so heartbeats write nothing else.
+A lapsed connection stays on record for a moment: an assignment that was decided just before is found by the second
+look.
+
+An open stream is not lost because its process is busy, or because the table takes no writes for a while. So who finds
+its lease about to lapse first writes into the same row that he doubts it. That shows that the row can be written, and
+a stream that lives tries to renew its lease every half second: it has the rest of the lease, and no less than three
+seconds, to answer.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from piecework.due import Due, DueTimes, Nudge
@@ -15,6 +22,7 @@ from piecework.kernel.feeds import Pumping, Stores, Work, give_back
 from piecework.kernel.ports import Consumer, Linked
 from piecework.kernel.state import Connection
 
+DOUBT_MS: Final = 3_000  # for an open stream to answer a doubt; it tries every half second
 LINGER_MS: Final = 6_000  # a command gives up after 4 s of pauses, so nothing is decided later from an ended lease
 
 
@@ -57,8 +65,10 @@ class Liveness:
         consumer = self.stores.agents.find(agent_id, consumer_id)
         if consumer is None:
             return None
-        if self.clock() < consumer.lease_until_ms:
-            return consumer.lease_until_ms
+        expect = partial(self.expect_agent, agent_id, consumer_id)
+        waits = self._waits(consumer, partial(self.stores.agents.doubt, consumer), expect)
+        if waits is not None:
+            return waits
         self._end_sessions(consumer)
         if self.clock() < consumer.lease_until_ms + LINGER_MS:
             return consumer.lease_until_ms + LINGER_MS
@@ -72,8 +82,10 @@ class Liveness:
         linked = self.stores.runners.find(Connection(runner_id, consumer_id))
         if linked is None:
             return None
-        if self.clock() < linked.lease_until_ms:
-            return linked.lease_until_ms
+        expect = partial(self.expect_runner, runner_id, consumer_id)
+        waits = self._waits(linked, partial(self.stores.runners.doubt, linked), expect)
+        if waits is not None:
+            return waits
         self._give_back(linked)
         if self.clock() < linked.lease_until_ms + LINGER_MS:
             return linked.lease_until_ms + LINGER_MS
@@ -91,6 +103,22 @@ class Liveness:
     def _expect(self, due: Due) -> None:
         self.due_times.put(due)
         self.nudge(due, max(0, due.at_ms - self.clock()))
+
+    def _waits(
+        self, found: Consumer | Linked, doubt: Callable[[int], bool], expect: Callable[[int], None]
+    ) -> int | None:
+        """When to look again at a connection that may still be alive; None when it is lost."""
+        now = self.clock()
+        if not found.is_open:
+            return found.lease_until_ms if now < found.lease_until_ms else None
+        if found.doubted_until_ms:
+            return found.doubted_until_ms if now < found.doubted_until_ms else None
+        if now < found.lease_until_ms - DOUBT_MS:
+            return found.lease_until_ms - DOUBT_MS
+        until = max(found.lease_until_ms, now + DOUBT_MS)
+        if doubt(until):
+            expect(until)
+        return until
 
     def _drop_stale(self, due: Due) -> None:
         """Remove a due time that no command will: the rules it was derived by have changed since."""

@@ -6,7 +6,7 @@ from typing import Final
 from piecework.errors import PieceworkError
 from piecework.kernel.errors import NotFoundError
 from piecework.kernel.events import TERMINAL
-from piecework.kernel.frames import HEARTBEAT, event_body, frame
+from piecework.kernel.frames import event_body, frame
 from piecework.kernel.ports import Executions
 from piecework.kernel.push_streams import Step
 from piecework.kernel.rules import Rules
@@ -26,23 +26,23 @@ class Monitor:
         if execution is None:
             raise NotFoundError(f"execution {execution_id}")
         self._id, self._after, self._executions = execution_id, after, executions
-        self._rules, self._clock = rules, clock
-        self._next_beat = clock() + rules.heartbeat_ms
+        self._clock = clock
+        self.heartbeat_ms, self._next_round = rules.heartbeat_ms, clock() + rules.heartbeat_ms
         self._cut_at = clock() + LIFE_MS if rules.rotation_ms else None
         self._ends_at = execution.sequence if execution.status.is_terminal else None
         self.is_over = self._has_told_all  # there is nothing to open a stream for
 
     def step(self) -> Step:
         """What is new; what goes wrong with the store is left to the next look."""
-        frames = [HEARTBEAT] if self._beats() else []
+        is_round = self._is_round()
         try:
             events = self._executions.events(self._id, self._after, PAGE)
-            is_done = bool(frames) and not events and self._has_no_more()
+            is_done = is_round and not events and self._has_no_more()
         except PieceworkError:
-            return Step(tuple(frames))
+            return Step()
         if events:
             self._after = events[-1].sequence
-        frames += [frame(event.type, event_body(event), event.sequence) for event in events]
+        frames = [frame(event.type, event_body(event), event.sequence) for event in events]
         is_over = self._has_told_all or is_done or (self._cut_at is not None and self._clock() >= self._cut_at)
         return Step(tuple(frames), is_over or any(event.type in TERMINAL for event in events))
 
@@ -63,9 +63,9 @@ class Monitor:
         execution = self._executions.read(self._id).execution
         return execution is None or (execution.status.is_terminal and execution.sequence <= self._after)
 
-    def _beats(self) -> bool:
+    def _is_round(self) -> bool:
         now = self._clock()
-        if now < self._next_beat:
+        if now < self._next_round:
             return False
-        self._next_beat += (1 + (now - self._next_beat) // self._rules.heartbeat_ms) * self._rules.heartbeat_ms
+        self._next_round = now + self.heartbeat_ms
         return True

@@ -117,6 +117,7 @@ class Consumer:
     generation: int
     lease_until_ms: int  # of its open stream; or, once that has ended, the end of its grace
     is_open: bool
+    doubted_until_ms: int = 0  # somebody has found this very lease about to lapse; the stream may answer until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,12 @@ class Agents(Protocol):
     def refresh(self, consumer: Consumer, lease_until_ms: int) -> bool:
         """Extend the lease of an open stream; False when a newer generation has replaced it, or it is gone."""
 
+    def refresh_all(self, consumers: Sequence[Consumer], lease_until_ms: int) -> list[Consumer]:
+        """The same for up to 100 open streams at once; those that were replaced or are gone."""
+
+    def doubt(self, consumer: Consumer, until_ms: int) -> bool:
+        """Note that its lease seems to lapse, for its stream to answer until then; False when it has just done so."""
+
     def end(self, consumer: Consumer, grace_until_ms: int) -> bool:
         """The stream has ended; its successor has until then. False when it was replaced."""
 
@@ -204,6 +211,7 @@ class Linked:
     job_id: str = ""  # "": idle
     execution_id: str = ""  # of that job
     connected_at_ms: int = 0
+    doubted_until_ms: int = 0  # as a consumer's
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,11 @@ class Runners(Protocol):
         """A new generation, idle, and what it replaces. A published list of tools is joined with the query's."""
 
     def refresh(self, linked: Linked, lease_until_ms: int) -> bool: ...
+
+    def refresh_all(self, linked: Sequence[Linked], lease_until_ms: int) -> list[Linked]:
+        """The same for up to 100 open streams at once; those that were replaced or are gone."""
+
+    def doubt(self, linked: Linked, until_ms: int) -> bool: ...
 
     def end(self, linked: Linked, grace_until_ms: int) -> bool: ...
 

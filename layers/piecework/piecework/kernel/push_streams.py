@@ -1,7 +1,8 @@
-"""Agent and runner streams: one connection's heartbeats, messages and end (specification sections 3 and 10.4).
+"""Agent and runner streams: one connection's messages and end (specification sections 3 and 10.4).
 
 A stream is driven from outside: `step` returns what to write now, `sent` says that it was written, `closed` that the
-client has left. Nothing here waits, so tests move the clock instead.
+client has left. Heartbeats and leases do not come from here: they wait for no look at the store (keeping.py). Nothing
+here waits, so tests move the clock instead.
 
 | crash or loss | what follows |
 |---|---|
@@ -18,8 +19,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from piecework.errors import PieceworkError
-from piecework.kernel.frames import HEARTBEAT
-from piecework.kernel.ports import Message, Outbox
+from piecework.kernel.ports import Consumer, Linked, Message, Outbox
 from piecework.kernel.rules import Rules
 
 PAGE: Final = 100  # messages that are read at once
@@ -39,7 +39,8 @@ class Feed(Protocol):
     @property
     def kind(self) -> str: ...
 
-    def refresh(self, lease_until_ms: int) -> bool: ...
+    @property
+    def lease(self) -> Consumer | Linked: ...
 
     def end(self, grace_until_ms: int) -> bool: ...
 
@@ -89,7 +90,8 @@ class PushStream:
     def __init__(self, feed: Feed, outbox: Outbox, rules: Rules, clock: Callable[[], int]) -> None:
         self._feed, self._outbox, self._rules, self._clock = feed, outbox, rules, clock
         now = clock()
-        self._next_beat = now + rules.heartbeat_ms
+        self.heartbeat_ms, self.lease_due_ms = rules.heartbeat_ms, now + rules.heartbeat_ms
+        self._next_round = now + rules.heartbeat_ms
         self._rotates_at = now + rules.rotation_ms if rules.rotation_ms else None
         self._margin_ms = min(LAST_CALL_MS, rules.rotation_ms // 4)
         self._last_call = now + rules.rotation_ms - self._margin_ms
@@ -98,6 +100,15 @@ class PushStream:
         self._unwritten: list[Message] = []  # in this step's frames
         self._written: dict[str, Written] = {}
         self._inherited: dict[str, int] = {}  # in a predecessor's hand, since when we know
+
+    @property
+    def lease(self) -> Consumer | Linked:
+        """The connection that this stream keeps alive."""
+        return self._feed.lease
+
+    def kept(self, at_ms: int) -> None:
+        """Its lease was renewed then."""
+        self.lease_due_ms = at_ms + self.heartbeat_ms
 
     def supersede(self) -> None:
         """A newer connection of the same consumer is open: the next step ends the stream."""
@@ -110,16 +121,13 @@ class PushStream:
             return Step(ends=True)
         if self._rotates_at is not None and now >= self._rotates_at:
             return self._rotate()
-        is_beat = now >= self._next_beat
-        if is_beat:
-            self._next_beat += (1 + (now - self._next_beat) // self._rules.heartbeat_ms) * self._rules.heartbeat_ms
-            frames.append(HEARTBEAT)
+        is_round = now >= self._next_round
+        if is_round:
+            self._next_round = now + self.heartbeat_ms
         try:
-            if is_beat and not self._feed.refresh(now + self._rules.lease_ms):
-                raise Replaced
-            if is_beat or self._seeks:
+            if is_round or self._seeks:
                 self._seeks = self._feed.seek_work()
-            self._tidy(now, is_beat=is_beat)
+            self._tidy(now, is_round=is_round)
             self._collect(now, frames)
         except Replaced:
             return Step(tuple(frames), ends=True)
@@ -209,14 +217,14 @@ class PushStream:
             self._remove([message.key])
             del self._inherited[message.key]
 
-    def _tidy(self, now: int, *, is_beat: bool) -> None:
+    def _tidy(self, now: int, *, is_round: bool) -> None:
         """Remove messages that a successor has no use for: written long ago, acted upon, or the oldest of too many."""
         surplus = len(self._written) - KEPT_MOST
         old = [
             key
             for place, (key, written) in enumerate(self._written.items())
             if place < surplus
-            or (self._is_settled(written) if written.is_once and is_beat else self._is_old(written, now))
+            or (self._is_settled(written) if written.is_once and is_round else self._is_old(written, now))
         ]
         if old:
             self._remove(old)

@@ -74,7 +74,7 @@ class Kernel:
         self.rules, self._around = rules or Rules(), around or Surroundings()
         self._executions, self._agents, self._runners = ports.executions, ports.agents, ports.runners
         self._commits = Commits(ports.executions, self.rules, self._around)
-        self._sessions = Sessions(ports.executions, ports.agents, self.rules)
+        self._sessions = Sessions(ports.executions, ports.agents)
         self._touching = Touching(ports.executions, ports.agents, self._commits, self.rules, self._around.clock)
         self._intents = Intents(
             ports.executions, self._sessions, self._commits, ports.policy, ports.windows, self._around

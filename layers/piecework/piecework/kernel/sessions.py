@@ -4,15 +4,14 @@ from piecework.kernel import checks
 from piecework.kernel.errors import SessionExpired, SessionNotFound, ValidationError
 from piecework.kernel.hosted import HOSTED
 from piecework.kernel.ports import Agents, Executions, Read
-from piecework.kernel.rules import Rules
 from piecework.kernel.state import Execution, Session
 
 
 class Sessions:
     """Checks the sessions that agents show."""
 
-    def __init__(self, executions: Executions, agents: Agents, rules: Rules) -> None:
-        self._executions, self._agents, self._rules = executions, agents, rules
+    def __init__(self, executions: Executions, agents: Agents) -> None:
+        self._executions, self._agents = executions, agents
 
     def check(self, read: Read, session_id: str, now_ms: int) -> None:
         """Let the execution's own, living session pass.
@@ -41,4 +40,4 @@ class Sessions:
         """Whether a session counts; only one without a recent sign of life costs a request."""
         if session.expires_at_ms > now_ms or session.consumer_id == HOSTED:
             return True
-        return checks.is_connected(self._agents.find(execution.agent_id, session.consumer_id), now_ms, self._rules)
+        return checks.is_connected(self._agents.find(execution.agent_id, session.consumer_id), now_ms)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from piecework.kernel.feeds import AgentFeed, Offering, Pumping, RunnerFeed, Stores, Work
+from piecework.kernel.keeping import Keeper
 from piecework.kernel.liveness import Liveness
 from piecework.kernel.monitor import Monitor
 from piecework.kernel.ports import Outbox
@@ -14,7 +15,10 @@ from piecework.kernel.state import Connection
 
 
 class Stream(Protocol):
-    """What whoever writes to a client drives."""
+    """What whoever writes to a client drives; heartbeats are the driver's own."""
+
+    @property
+    def heartbeat_ms(self) -> int: ...
 
     def step(self) -> Step: ...
 
@@ -54,6 +58,10 @@ class Streams:
     def monitor(self, execution_id: str, after: int) -> Monitor:
         """Follow an execution's log. Raises NotFoundError."""
         return Monitor(execution_id, after, self.stores.executions, self.rules, self.clock)
+
+    def keeper(self) -> Keeper:
+        """Who renews the leases of the agent and runner streams that are open."""
+        return Keeper(self.stores.agents, self.stores.runners, self.rules, self.clock)
 
     def look_at_agent(self, agent_id: str, consumer_id: str) -> None:
         """Look at a consumer whose grace is over, without waiting for its due time to be swept."""
