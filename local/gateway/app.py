@@ -20,8 +20,9 @@ from local.gateway import edge
 from local.gateway.authorizing import authorize
 from local.gateway.environments import FunctionFailed
 from local.gateway.events import Call, MalformedResponse, http_response, proxy_event, request_context
+from local.gateway.lineage import ENDPOINT, TracePort
 from local.gateway.pool import ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
-from local.gateway.recording import RECORD_AWS_CALLS, recorders
+from local.gateway.recording import RECORD_AWS_CALLS, Recorder, recorders
 from local.gateway.routes import Api, QueueSource, Route, Source, match
 from local.gateway.runtime_api import Invocation
 from local.gateway.sources import QueuePoller, run_schedule
@@ -45,6 +46,8 @@ class Gateway:
         }
         self._recorders = recorders(variables, caller.get(RECORD_AWS_CALLS))
         variables |= {name: recorder.variables for name, recorder in self._recorders.items()}
+        self._ports = _trace_ports(api, variables)
+        variables |= {name: port.variables for name, port in self._ports.items()}
         apps = {name for name, function in api.functions.items() if WRAPPER in function.environment}
         self._apps = {name: WebApp(api.functions[name], variables[name]) for name in apps}
         most = int(caller.get(ENVIRONMENTS) or MAX_ENVIRONMENTS)
@@ -64,7 +67,8 @@ class Gateway:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Router) -> AsyncIterator[None]:
-        await asyncio.gather(*(recorder.open() for recorder in self._recorders.values()))
+        between: list[Recorder | TracePort] = [*self._recorders.values(), *self._ports.values()]
+        await asyncio.gather(*(each.open() for each in between))
         served: list[Pool | WebApp] = [*self._pools.values(), *self._apps.values()]
         asked = {route.function for route in self._api.routes} | {route.authorizer for route in self._api.routes}
         await asyncio.gather(*(app.open() for app in self._apps.values()))
@@ -75,9 +79,9 @@ class Gateway:
         finally:
             for source in sources:
                 source.cancel()
-            await asyncio.gather(*(each.close() for each in served))
-            for recorder in self._recorders.values():
-                recorder.close()
+            await asyncio.gather(*(one.close() for one in served))
+            for each in between:
+                each.close()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         with contextlib.suppress(ClientDisconnect):  # it left while it was still sending
@@ -156,6 +160,12 @@ def _reason(call: Call, stopped: edge.Stopped) -> str:
     why = " ".join(str(cause).split()) if cause else failure.message
     kind = f"{type(cause).__name__}: " if cause else ""
     return f"gateway: {failure.status} {call.method} {call.path[:REASON_CHARACTERS]}: {kind}{why[:REASON_CHARACTERS]}"
+
+
+def _trace_ports(api: Api, variables: Mapping[str, dict[str, str]]) -> dict[str, TracePort]:
+    """For each function that takes messages: those it sends go on in their chain."""
+    taking = {source.function for source in api.sources if isinstance(source, QueueSource)}
+    return {name: TracePort(variables[name]) for name in taking if ENDPOINT in variables[name]}
 
 
 def _response(reply: edge.Reply) -> Response:

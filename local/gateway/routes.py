@@ -47,6 +47,8 @@ class QueueSource:
     queue_arn: str
     batch_size: int
     reports_failures: bool
+    may_loop: bool = False
+    at_once: int | None = None  # batches; None where the mapping states none
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,16 @@ def _sources(template: Template, api: str, functions: Mapping[str, Any]) -> Iter
             properties = event["Properties"]
             if event["Type"] == "SQS":
                 reports = "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", ())
-                yield QueueSource(function, properties["Queue"], int(properties.get("BatchSize", 10)), reports)
+                may_loop = body.get("RecursiveLoop") == "Allow"
+                at_once = properties.get("ScalingConfig", {}).get("MaximumConcurrency")
+                yield QueueSource(
+                    function,
+                    properties["Queue"],
+                    int(properties.get("BatchSize", 10)),
+                    reports,
+                    may_loop,
+                    int(at_once) if at_once else None,
+                )
             elif event["Type"] == "Schedule":
                 yield ScheduleSource(function, name, _seconds(properties["Schedule"]))
 

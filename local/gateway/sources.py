@@ -1,7 +1,8 @@
 """What invokes functions besides requests: SQS event source mappings and schedules, as the template declares them.
 
 A message is deleted when its function has taken it, by name where the function answers with batchItemFailures. One that
-was not taken comes back when its visibility time-out ends, and goes to the dead letters as the queue says.
+was not taken comes back when its visibility time-out ends, and goes to the dead letters as the queue says. So does one
+whose function has been in the same chain of messages too often (lineage.py).
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from local.aws import client
 from local.gateway.environments import FunctionFailed
+from local.gateway.lineage import LONGEST_CHAIN, TRACE_ATTRIBUTE, admitted
 from local.gateway.pool import Throttled
 from local.gateway.routes import QueueSource, ScheduleSource
 from local.gateway.runtime_api import Invocation
@@ -26,6 +28,7 @@ from local.template import ACCOUNT, LOCAL_QUEUES, REGION
 MAX_BATCHES: Final = 10  # of one queue at the same time
 WAIT_SECONDS: Final = 2  # of one long poll; short, so that closing is quick
 PAUSE_SECONDS: Final = 1.0  # after the queue was out of reach, or its function had no free environment
+STOPPED: Final = "{name} has been in one chain of messages {longest} times; Lambda ends it without RecursiveLoop: Allow"
 MAX_MESSAGES: Final = 10  # what SQS hands out at once
 
 Invoke = Callable[[Invocation], Awaitable[bytes]]
@@ -40,7 +43,7 @@ class QueuePoller:
         self._invoke = invoke
         self._sqs = client("sqs", endpoint)
         self._threads = ThreadPoolExecutor(MAX_BATCHES + 1, thread_name_prefix="queue")
-        self._free = asyncio.Semaphore(MAX_BATCHES)
+        self._free = asyncio.Semaphore(min(MAX_BATCHES, source.at_once or MAX_BATCHES))
         self._batches: set[asyncio.Task[None]] = set()
         self._url = f"{LOCAL_QUEUES}/{source.queue_arn.rpartition(':')[2]}"  # as functions know it
 
@@ -78,7 +81,7 @@ class QueuePoller:
     async def _take(self, messages: Sequence[Message]) -> None:
         try:
             event = {"Records": [_record(message, self._source.queue_arn) for message in messages]}
-            payload = await self._invoke(_invocation(event))
+            payload = await self._invoke(_invocation(event, self._trace(messages)))
             failed = _failures(payload) if self._source.reports_failures else frozenset()
             for message in messages:
                 if failed is not None and message["MessageId"] not in failed:
@@ -89,6 +92,15 @@ class QueuePoller:
             pass  # the messages come back
         finally:
             self._free.release()
+
+    def _trace(self, messages: Sequence[Message]) -> str:
+        """The trace that goes on from the messages. Raises FunctionFailed where Lambda would end their chain."""
+        headers = [message.get("Attributes", {}).get(TRACE_ATTRIBUTE, "") for message in messages]
+        trace = admitted(headers, self._source.function, may_loop=self._source.may_loop)
+        if trace is None:
+            print(STOPPED.format(name=self._source.function, longest=LONGEST_CHAIN), flush=True)
+            raise FunctionFailed("stopped as a loop")
+        return trace
 
     async def _call(self, operation: str, **arguments: Any) -> Mapping[str, Any]:
         loop = asyncio.get_running_loop()
@@ -147,6 +159,6 @@ def _failures(payload: bytes) -> frozenset[str] | None:
         return None
 
 
-def _invocation(event: Mapping[str, Any]) -> Invocation:
-    trace_id = f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]}"
+def _invocation(event: Mapping[str, Any], trace_id: str = "") -> Invocation:
+    trace_id = trace_id or f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]}"
     return Invocation(str(uuid.uuid4()), trace_id, json.dumps(event, ensure_ascii=False).encode())

@@ -1,5 +1,6 @@
 """Queues and schedules invoke functions as the template says and as AWS does."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,35 @@ def test_a_function_that_fails_has_taken_nothing(edge, sqs):
     assert len(taken(edge, "raise")) == 2
 
 
+def chain(edge, name):
+    bodies = [json.loads(record["body"]) for record in edge.http.get("/taken").json() if record["body"][0] == "{"]
+    return [body["left"] for body in bodies if body.get("chain") == name]
+
+
+def test_a_chain_of_messages_ends_after_sixteen_invocations_unless_its_function_allows_loops(edge, sqs):
+    for logical in ("Loop", "Allowed"):
+        send(sqs, logical, json.dumps({"chain": logical, "left": 19}))
+
+    wait_until(lambda: len(chain(edge, "Allowed")) == 20 and waiting(sqs, "DeadLoop") == 1)
+
+    assert chain(edge, "Allowed") == list(range(19, -1, -1))
+    assert chain(edge, "Loop") == list(range(19, 3, -1))
+    assert "LoopFunction has been in one chain of messages 16 times" in edge.logged()
+
+
+def test_a_webhooks_ladder_of_nine_tries_needs_more_invocations_than_a_chain_may_have():
+    """A try waits for up to twelve hours, a message for a quarter of one: most invocations only wait on."""
+    from local.gateway.lineage import LONGEST_CHAIN
+    from tests.support.ladder import climb
+
+    allowed, stopped = climb(may_loop=True), climb(may_loop=False)
+
+    assert (allowed.tries, allowed.state) == (9, "given_up")
+    assert allowed.invocations > 75
+    assert (stopped.invocations, stopped.state) == (LONGEST_CHAIN, "pending")
+    assert stopped.tries < 9
+
+
 @pytest.mark.parametrize("answer", [b"no JSON", b"[1]", b'"text"', b'{"batchItemFailures":[{}]}', b"3"])
 def test_an_answer_that_is_none_takes_nothing(answer):
     assert _failures(answer) is None
@@ -99,7 +129,9 @@ def test_an_answer_without_failures_takes_all(answer):
 def test_only_functions_of_the_same_door_are_invoked():
     api = api_of(TEMPLATE, "SourcesApi")
 
-    jobs, whole, hourly = api.sources
+    jobs, whole, hourly, loop, allowed = api.sources
     assert jobs == QueueSource("TakerFunction", "arn:aws:sqs:us-east-1:000000000000:piecework-jobs", 5, True)
     assert (whole.batch_size, whole.reports_failures) == (10, False)
+    assert (loop.may_loop, allowed.may_loop) == (False, True)
+    assert (loop.at_once, allowed.at_once) == (None, 2)
     assert hourly == ScheduleSource("TakerFunction", "Hourly", 7_200)

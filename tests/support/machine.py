@@ -181,9 +181,9 @@ class Gateways:
         name = uuid.uuid4().hex
         log, runs_file = self.folder / f"{name}.log", self.folder / f"{name}.runs"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PIECEWORK_"))}
-        own = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "TEST_RUNS": str(runs_file), **DEFAULTS}
+        own = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "TEST_RUNS": str(runs_file)}
         if template == ROOT / "template.yaml":
-            own[RECORD_AWS_CALLS] = str(aws_calls.folder())
+            own |= {**DEFAULTS, RECORD_AWS_CALLS: str(aws_calls.folder())}
         given = {name: value for name, value in {**own, **variables}.items() if value is not None}
         command = (sys.executable, "-m", "local.gateway", "--api", api, "--port", "0", "--template", str(template))
         with log.open("wb") as out:

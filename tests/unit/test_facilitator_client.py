@@ -355,6 +355,26 @@ class TestChainClient:
             "params": ["latest", False],
         }
 
+    def test_a_url_that_is_a_secret_is_read_with_each_call_so_that_it_may_be_rotated(self):
+        with self.chain_of("0x1") as first, self.chain_of("0x0") as second:
+            urls = iter([f"{first.url}/old-key\n", f"{second.url}/new-key"])
+            chain = RpcChain(lambda: next(urls))
+
+            assert chain.nonce_spent(BASE.usdc, SEEKER, NONCE, 18) is True
+            assert chain.nonce_spent(BASE.usdc, SEEKER, NONCE, 18) is False
+
+    @pytest.mark.parametrize("text", ["", "http://node.example", "no url"])
+    def test_a_secret_that_is_no_url_says_nothing_either_way(self, text):
+        with pytest.raises(ChainUnavailable):
+            RpcChain(lambda: text).latest()
+
+    def test_a_secret_that_is_out_of_reach_says_nothing_either_way(self):
+        def unreachable():
+            raise Unavailable("a secret is out of reach; try again")
+
+        with pytest.raises(ChainUnavailable):
+            RpcChain(unreachable).latest()
+
     def test_keeps_the_path_and_key_of_the_nodes_url(self):
         with self.chain_of({"number": "0x1", "timestamp": "0x1"}) as server:
             RpcChain(f"{server.url}/v2/rpc?key=k").latest()
