@@ -4,6 +4,7 @@ Ordinary schemas get the reference answer: `<profile>::<prompt>`, a confidence, 
 the schema allows one (a kernel runs a round without decisions a second time). Others get a filled, typed value.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,6 +16,7 @@ from piecework.schemas import SchemaRejected
 CONFIDENCE: Final = 0.93
 DECISION: Final = "ACCEPT"
 MAX_PROMPT_BYTES: Final = 48_000  # of the prompt as JSON; an output may hold 65536 with everything else
+PROFILE_MARK: Final = re.compile(r"([A-Za-z0-9_.-]+)::")  # how each of our answers begins
 UNFIT: Final = "the output schema cannot be satisfied"
 
 
@@ -61,11 +63,19 @@ def _output(task: Task, answer: str) -> Json:
 
 
 def _earlier_answers(task: Task) -> Iterator[Json]:
-    """At the decide stage, what won before on exactly this task."""
+    """At the decide stage, what won before on exactly this task, unless another profile made it."""
     hits = task.seed.get("hits") if task.stage == "decide" and task.seed else None
     for hit in hits if isinstance(hits, list) else []:
-        if isinstance(hit, dict) and hit.get("hit_type") == "Exact" and hit.get("reuse_payload") is not None:
-            yield hit["reuse_payload"]
+        earlier = hit.get("reuse_payload") if isinstance(hit, dict) and hit.get("hit_type") == "Exact" else None
+        if earlier is not None and not _is_of_another_profile(earlier, task.profile):
+            yield earlier
+
+
+def _is_of_another_profile(earlier: Json, profile: str) -> bool:
+    """Whether an answer begins with another profile's name; a kernel offers one task's answers under any profile."""
+    answer = earlier.get("answer") if isinstance(earlier, dict) else earlier
+    named = PROFILE_MARK.match(answer) if isinstance(answer, str) else None
+    return named is not None and named[1] != profile
 
 
 def _reference_answers(task: Task, answer: str) -> Iterator[dict[str, Json]]:

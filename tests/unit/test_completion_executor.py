@@ -80,6 +80,15 @@ def test_the_exact_earlier_answer_stands_at_the_decide_stage_without_a_call(serv
     assert run.facts == {"reused_seed": 1}
 
 
+def test_another_profile_than_the_default_answers_anew_at_the_decide_stage(server):
+    run = a_run()
+
+    completion(a_task(stage="decide", profile="fast", seed=a_seed({"answer": "earlier"})), run)
+
+    assert len(server.calls) == 1
+    assert "reused_seed" not in run.facts
+
+
 @pytest.mark.parametrize(
     ("stage", "seed"),
     [

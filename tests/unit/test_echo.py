@@ -147,6 +147,20 @@ def test_decide_reuses_an_exact_hit_that_fits():
     assert run.collected_artifacts[0].data == b"task-9|exec-9|earlier"
 
 
+@pytest.mark.parametrize(("made_by", "asked"), [("default", "fast"), ("fast", "default"), ("own-1", "fast")])
+def test_decide_answers_anew_for_another_profile(made_by, asked):
+    output, _ = run_echo(a_task(stage="decide", profile=asked, seed=a_seed({"answer": f"{made_by}::earlier"})))
+
+    assert output["answer"] == f"{asked}::hi"
+
+
+@pytest.mark.parametrize("profile", ["default", "fast"])
+def test_decide_reuses_what_the_same_profile_made(profile):
+    output, _ = run_echo(a_task(stage="decide", profile=profile, seed=a_seed({"answer": f"{profile}::earlier"})))
+
+    assert output == {"answer": f"{profile}::earlier"}
+
+
 @pytest.mark.parametrize(
     "seed",
     [

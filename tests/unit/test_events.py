@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -471,3 +472,74 @@ def test_hooks_are_found_beside_executors_and_only_they_need_the_table():
     )
 
     assert done.returncode == 0, done.stderr
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "agent-events.md").read_text("utf-8")
+FIXTURES = Path(__file__).parents[2] / "events" / "agent_events"
+
+
+def the_pages_hook():
+    """The example of the page on foreign agents' results, as it is printed there."""
+    (block,) = [text for text in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "third_party_result" in text]
+    written = dict(event_hook.registered())
+    names = {"__name__": "tests.the_page"}
+    exec(compile(block, "docs/agent-events.md", "exec"), names)
+    event_hook._registered.clear()
+    event_hook._registered.update(written)
+    return names["carry_on"]
+
+
+def a_result(hop=0, status="input_required", **payload):
+    """What the sister product posts of a foreign agent's answer, in its nth hop."""
+    event = json.loads(json.loads((FIXTURES / "third-party-result.json").read_text("utf-8"))["body"])["event"]
+    told = {**event["payload"], "continue_hop": hop, "response": {"status": status, "task_id": "svc-7"}, **payload}
+    return {"event": {**event, "event_id": f"hop-{hop}", "dedupe_key": f"servicenet:continue:{hop}", "payload": told}}
+
+
+def test_the_pages_hook_continues_a_foreign_agents_work_up_to_its_last_hop():
+    station = a_station(the_pages_hook())
+    asked, hop = [], 0
+    while "decision" in (told := answer(station.receive(a_result(hop)))):
+        asked.append(told["decision"])
+        hop += 1
+
+    assert hop == 4
+    assert {(one["action"], one["route"], one["payload"]["message"]) for one in asked} == {
+        ("continue", "noop", "Use your defaults.")
+    }
+    assert len({one["decision_id"] for one in asked}) == 4
+
+
+@pytest.mark.parametrize("hop", [0, 3])
+def test_a_result_that_asks_nothing_stands(hop):
+    assert "decision" not in answer(a_station(the_pages_hook()).receive(a_result(hop, status="completed")))
+
+
+def test_a_result_of_a_release_without_hops_is_answered_once():
+    event = a_result()
+    del event["event"]["payload"]["continue_hop"], event["event"]["payload"]["max_continue_hops"]
+
+    assert "decision" not in answer(a_station(the_pages_hook()).receive(event))
+
+
+@pytest.mark.parametrize("minutes", [1, 30, 23 * 60])
+def test_a_result_that_the_durable_inbox_posts_again_gets_the_same_bytes_and_no_second_decision(minutes):
+    hook = deciding(a_decision(action="continue", route="noop", payload={"message": "go on"}))
+    station = a_station(hook)
+    first = station.receive(a_result())
+    station.clock.now_ms += minutes * 60_000
+
+    again = station.receive(a_result())
+
+    assert again.body == first.body
+    assert hook.heard == ["hop-0"]
+
+
+@pytest.mark.parametrize("name", ["third-party-result", "third-party-continued"])
+def test_the_fixtures_of_foreign_results_are_what_the_sister_product_posts(name):
+    body = json.loads(json.loads((FIXTURES / f"{name}.json").read_text("utf-8"))["body"])
+
+    told = answer(a_station().receive(body))
+
+    assert told["detail"] == "received third_party_result"
+    assert "decision" not in told

@@ -7,6 +7,7 @@ from piecework.executors import Task
 from piecework.jsons import Json
 
 EXACT: Final = "Exact"
+DEFAULT_PROFILE: Final = "default"
 
 
 def hits(task: Task) -> list[Mapping[str, Json]]:
@@ -18,8 +19,12 @@ def hits(task: Task) -> list[Mapping[str, Json]]:
 
 
 def reusable_answer(task: Task) -> tuple[Json] | None:
-    """At the decide stage: the exact hit's earlier answer in a one-tuple, when it fits this task's schema."""
-    if task.stage != "decide":
+    """At the decide stage: the exact hit's earlier answer in a one-tuple, when it fits this task's schema.
+
+    A seed does not say which profile made it, and a kernel offers it under any. So another profile than the default
+    answers anew; under the default one the earlier answer stands.
+    """
+    if task.stage != "decide" or task.profile != DEFAULT_PROFILE:
         return None
     for hit in hits(task):
         if hit.get("hit_type") == EXACT and task.problem(hit.get("reuse_payload")) is None:
