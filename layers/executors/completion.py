@@ -1,7 +1,7 @@
 """`completion`: a chat model does the work, behind an OpenAI-compatible endpoint or Amazon Bedrock.
 
 It is configured by the reference's environment names (`WATTETHERIA_BRAIN_…`, see docs/completion.md). What only a call
-needs (urllib3, boto3) is imported when the first task comes.
+needs (h11, boto3) is imported when the first task comes.
 """
 
 import os
@@ -14,6 +14,7 @@ from piecework.jsons import Json, canonical
 from piecework.models.brain import Brain
 from piecework.models.chat import Model
 from piecework.models.completing import Completion
+from piecework.reasons import Warn, silent
 from piecework.seeds import reusable_answer
 
 PROFILES: Final[dict[str, dict[str, Any]]] = {
@@ -30,7 +31,7 @@ def completion(task: Task, run: Run) -> Outcome:
         run.note(reused_seed=1)
         return _outcome(task, run, reusable[0])
     brain = _brain(task, run)
-    return _outcome(task, run, Completion(task, run, brain, _model(brain)).output())
+    return _outcome(task, run, Completion(task, run, brain, _model(brain, run.log.warning)).output())
 
 
 def _brain(task: Task, run: Run) -> Brain:
@@ -42,14 +43,14 @@ def _brain(task: Task, run: Run) -> Brain:
         raise Retryable("no model is configured for this executor; its operator finds the reason in the log") from error
 
 
-def _model(brain: Brain) -> Model:
+def _model(brain: Brain, warn: Warn = silent) -> Model:
     if brain.kind == "bedrock":
         from piecework.aws.bedrock import BedrockModel, bedrock_client
 
         return BedrockModel(bedrock_client)
     from piecework.models.openai import OpenAiModel
 
-    return OpenAiModel(brain.base_url, brain.key, tokens_member=brain.tokens_member)
+    return OpenAiModel(brain.base_url, brain.key, tokens_member=brain.tokens_member, warn=warn)
 
 
 def _read_secret(arn: str) -> str:

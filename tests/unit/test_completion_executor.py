@@ -125,7 +125,8 @@ def test_bedrock_is_chosen_by_its_kind_and_needs_no_key(unset, monkeypatch):
 
 
 def test_importing_the_executor_loads_no_client():
-    code = "import sys, executors.completion; print([m for m in ('urllib3', 'boto3', 'botocore') if m in sys.modules])"
+    clients = ("h11", "urllib3", "http.client", "boto3", "botocore")
+    code = f"import sys, executors.completion; print([m for m in {clients} if m in sys.modules])"
 
     out = subprocess.run(
         [sys.executable, "-c", code],

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 import pytest
 
 from piecework.addresses import AddressRefused, is_public, parse_target, resolve_name, vet
-from piecework.fetching import BodyTooLarge, Cutoff, Fetcher, FetchTimedOut, Unreachable
+from piecework.fetching import BodyTooLarge, Fetcher, FetchTimedOut, Unreachable
 from tests.support.servers import BIG, BODY, CERTIFICATE, NAME, strange_server
 
 
@@ -257,21 +257,13 @@ def test_a_silent_handshake_ends_at_the_deadline():
             a_fetcher(timeout_seconds=0.2, tls=trusting()).get(url)
 
 
-def test_a_socket_watched_after_the_deadline_is_shut_at_once():
-    ours, theirs = socket.socketpair()
-    with ours, theirs, Cutoff(0.01) as cutoff:
-        time.sleep(0.1)
+def test_no_thread_outlives_its_request(server):
+    before = set(threading.enumerate())
 
-        cutoff.watch(ours)
-
-        assert cutoff.expired
-        assert theirs.recv(1) == b""
-        with pytest.raises(TimeoutError):
-            cutoff.remaining()
-
-
-def test_no_timer_outlives_its_request(server):
     a_fetcher(timeout_seconds=30).get(server.url("/ok"))
 
-    time.sleep(0.05)
-    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer) and thread.is_alive()]
+    assert {thread for thread in threading.enumerate() if thread not in before and not is_serving(thread)} == set()
+
+
+def is_serving(thread):
+    return "process_request_thread" in thread.name

@@ -18,7 +18,9 @@ DOOR_MAY_USE = {
     "hire": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"},
     "kernel": {"yaml"},
 }
-ADAPTERS = {"piecework.aws": AWS, "piecework.models.openai": {"urllib3"}}  # and what each of them is there to wrap
+ADAPTERS = {"piecework.aws": AWS, "piecework.models.openai": set()}  # and what each of them is there to wrap
+HTTP_CLIENT = {"piecework.http_client": {"h11"}}  # the one way out: whoever calls somebody else goes through it
+NETWORK = {"urllib3", "requests", "httpx", "h11"}
 DOORS = {"wattswarm", "hire", "kernel"}
 COMPOSITION_ROOTS = {
     "piecework.wiring",
@@ -92,6 +94,7 @@ def test_there_is_something_to_check():
 def test_the_domain_knows_nothing_of_aws_or_of_its_wiring(module):
     for name in imports(DOMAIN[module], module):
         allowed = DOMAIN_MAY_USE | {"piecework", "executors"} | DOOR_MAY_USE.get(door_of(module), set())
+        allowed |= HTTP_CLIENT.get(module, set())
         assert top(name) in sys.stdlib_module_names or top(name) in allowed, f"{module} imports {name}"
         assert not any(reaches(name, home) for home in ADAPTERS), f"{module} imports {name}"
         assert not is_wiring(name), f"{module} imports {name}"
@@ -101,7 +104,7 @@ def test_the_domain_knows_nothing_of_aws_or_of_its_wiring(module):
 def test_adapters_wrap_their_own_library_and_know_one_door_at_most_and_no_wiring(module):
     known = {door for name in imports(PIECEWORK[module], module) for door in DOORS if door_of(name) == door}
     assert len(known) <= 1, f"{module} knows {known}"
-    elsewhere = (AWS | {"urllib3"}) - ADAPTERS[ADAPTING[module]]
+    elsewhere = (AWS | NETWORK) - ADAPTERS[ADAPTING[module]]
     for name in imports(PIECEWORK[module], module):
         assert top(name) not in elsewhere, f"{module} imports {name}"
         assert not is_wiring(name), f"{module} imports {name}"
@@ -122,6 +125,15 @@ def test_what_doors_share_does_not_know_them(shared):
         return
     for name in imports(DOMAIN[shared], shared):
         assert not any(reaches(name, f"piecework.{door}") for door in DOORS), f"{shared} imports {name}"
+
+
+@pytest.mark.parametrize("module", PIECEWORK)
+def test_nothing_but_the_outgoing_client_speaks_http(module):
+    if module != "piecework.http_client":
+        spoken = {
+            name for name in imports(PIECEWORK[module], module) if name.startswith(("http.client", "urllib.request"))
+        }
+        assert spoken == set()
 
 
 @pytest.mark.parametrize("module", HANDLERS)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import ClassVar, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from piecework.errors import PieceworkError
 
@@ -16,6 +16,7 @@ Allow = Callable[[Address], bool]
 
 LONGEST_URL: Final = 4_096  # characters; signed links of the large clouds stay under 2,000
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_IN_PATHS: Final = "/%:@!$&'()*+,;=~[]"  # marks that stay as they are
 _PLAIN: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 # What address parsers of the C library read as a number: 2130706433, 0x7f.1, 0177.0.0.1
@@ -74,6 +75,29 @@ def parse_target(url: str) -> Target:
     return Target(parts.scheme, host, port or DEFAULT_PORTS[parts.scheme], path, parts.netloc)
 
 
+def chosen_target(url: str) -> Target:
+    """Read an http or https URL that the operator chose: any host is allowed, and a user name in it is not sent.
+
+    Raises:
+        AddressRefused: it is not such a URL.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        name = parts.hostname or ""
+        host = name if name.isascii() else name.encode("idna").decode("ascii")
+    except ValueError:  # UnicodeError too: a name that cannot be one
+        raise AddressRefused("the address is not a URL") from None
+    if parts.scheme not in DEFAULT_PORTS or not host:
+        raise AddressRefused("the address must be http or https")
+    shown = f"[{host}]" if ":" in host else host
+    path = quote(parts.path, safe=_IN_PATHS) or "/"
+    query = f"?{quote(parts.query, safe=_IN_PATHS + '?')}" if parts.query else ""
+    return Target(
+        parts.scheme, host, port or DEFAULT_PORTS[parts.scheme], path + query, f"{shown}:{port}" if port else shown
+    )
+
+
 def vet(target: Target, resolve: Resolve, allow: Allow) -> list[str]:
     """The addresses to connect to, every one of them allowed; the name is resolved once, here.
 
@@ -90,7 +114,7 @@ def vet(target: Target, resolve: Resolve, allow: Allow) -> list[str]:
 
 def resolve_name(host: str, port: int) -> list[str]:
     """All addresses of a name, as the system's resolver orders them."""
-    return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)]
 
 
 def is_public(address: Address) -> bool:

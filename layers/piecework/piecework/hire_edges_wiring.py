@@ -55,8 +55,10 @@ def webhook_wiring() -> WebhookWiring:
 
     (table,) = needed("PIECEWORK_WORK_TABLE")
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
-    sender = Sender(DeliveriesTable(clients.dynamodb, table), SafePost(), _asking(clients), now_in_ms)
-    return WebhookWiring(sender, LambdaTelemetry(os.environ))
+    telemetry = LambdaTelemetry(os.environ)
+    deliveries = DeliveriesTable(clients.dynamodb, table)
+    sender = Sender(deliveries, SafePost(), _asking(clients), now_in_ms, warn=telemetry.warning)
+    return WebhookWiring(sender, telemetry)
 
 
 def streams_wiring() -> StreamsWiring:

@@ -11,6 +11,7 @@ from piecework.aws.telemetry import LambdaTelemetry
 from piecework.hire.public_url import PublicUrl
 from piecework.hire.rates import Rates
 from piecework.hire.settings import WorkerSettings
+from piecework.reasons import Warn, silent
 from piecework.settings import Reader, RuntimeSettings
 
 if TYPE_CHECKING:
@@ -175,8 +176,8 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
         ),
         texts=OverflowBucket(lambda: clients.s3, bucket),
         steps=WorkSteps(clients.dynamodb, work),
-        facilitator=_facilitator(settings),
-        chain_of=chain_of(settings),
+        facilitator=_facilitator(settings, telemetry.warning),
+        chain_of=chain_of(settings, telemetry.warning),
         enqueue=lambda execution: tasks.send(task_message(execution)),
         nudge=lambda due, delay_ms: nudges.send(due_message(due), delay_ms),
         announce=_announce(clients, work),
@@ -187,26 +188,26 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
     )
 
 
-def _facilitator(settings: WorkerSettings) -> Facilitator:
+def _facilitator(settings: WorkerSettings, warn: Warn) -> Facilitator:
     from piecework.hire.facilitator import HttpFacilitator
 
     (url,) = needed("FACILITATOR_URL")
     if not settings.facilitator_auth:
-        return HttpFacilitator(url)
+        return HttpFacilitator(url, warn=warn)
     from piecework.aws.secrets import secret_text
     from piecework.hire.cdp import cdp_authenticator
 
-    return HttpFacilitator(url, cdp_authenticator(lambda: secret_text(settings.facilitator_auth)))
+    return HttpFacilitator(url, cdp_authenticator(lambda: secret_text(settings.facilitator_auth)), warn=warn)
 
 
-def chain_of(settings: WorkerSettings) -> Callable[[Network], Chain | None]:
+def chain_of(settings: WorkerSettings, warn: Warn = silent) -> Callable[[Network], Chain | None]:
     """The node that may be asked about a chain: the one configured, for the network that is served in production."""
     from piecework.hire.networks import BASE
     from piecework.hire.rpc import RpcChain
 
     arn = settings.base_rpc_url_secret_arn
     url = settings.base_rpc_url or (_secret(arn) if arn else None)
-    chain = RpcChain(url) if url else None
+    chain = RpcChain(url, warn=warn) if url else None
     return lambda network: chain if network == BASE else None
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from piecework.event_hook import EventHook
     from piecework.http import Request
     from piecework.policies import Policy
+    from piecework.reasons import Warn
     from piecework.wattswarm.events import AgentEvents, HookedEvents
     from piecework.wattswarm.execute import Execute
     from piecework.wattswarm.fetch import EvidenceCheck, Get
@@ -124,7 +125,8 @@ def verify_wiring() -> VerifyWiring:
     settings = RuntimeSettings.from_env(os.environ)
     rules = BindingRules.of(settings.policy_hash_mode, settings.extra_policy_hashes, own_policies(settings))
     identity = Identity(settings.provider_family, settings.model_id)
-    check_evidence = _evidence_check(settings)
+    telemetry = LambdaTelemetry()
+    check_evidence = _evidence_check(settings, telemetry.warning)
 
     def judge(request: VerifyRequest, public_url: str) -> StatedVerdict:
         return verify(
@@ -135,7 +137,7 @@ def verify_wiring() -> VerifyWiring:
             empty_reason_codes_on_pass=settings.empty_reason_codes_on_pass,
         )
 
-    return VerifyWiring(judge, _public_url(settings), LambdaTelemetry())
+    return VerifyWiring(judge, _public_url(settings), telemetry)
 
 
 def agent_events_wiring() -> AgentEventsWiring:
@@ -224,7 +226,7 @@ def _hooked_events(
     )
 
 
-def _evidence_check(settings: RuntimeSettings) -> Callable[[str], CheckEvidence]:
+def _evidence_check(settings: RuntimeSettings, warn: Warn) -> Callable[[str], CheckEvidence]:
     """The check of a candidate's references; what it needs is imported with the first reference."""
     from piecework.wattswarm.verify import Findings, no_evidence_check
 
@@ -240,7 +242,7 @@ def _evidence_check(settings: RuntimeSettings) -> Callable[[str], CheckEvidence]
         mode = FetchEvidence(settings.fetch_evidence)
         (bucket_name,) = _needed("PIECEWORK_BUCKET")
         s3 = Clients(os.environ.get("AWS_ENDPOINT_URL")).s3  # made here: references are read by several threads
-        return EvidenceCheck(mode, EvidenceBucket(lambda: s3, bucket_name), _get() if mode == "all" else None)
+        return EvidenceCheck(mode, EvidenceBucket(lambda: s3, bucket_name), _get(warn) if mode == "all" else None)
 
     def checking(public_url: str) -> CheckEvidence:
         def look(references: Sequence[Mapping[str, Json]]) -> Findings:
@@ -251,10 +253,10 @@ def _evidence_check(settings: RuntimeSettings) -> Callable[[str], CheckEvidence]
     return checking
 
 
-def _get() -> Get:
+def _get(warn: Warn) -> Get:
     from piecework.fetching import Fetcher
 
-    return Fetcher().get
+    return Fetcher(warn=warn).get
 
 
 def _bundle(settings: RuntimeSettings) -> Bundle:

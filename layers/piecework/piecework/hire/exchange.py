@@ -1,28 +1,25 @@
 """One JSON request to a service that the operator chose: a facilitator, a chain's RPC node.
 
 What money depends on is whether a request may have arrived, so the two failures are told apart: `NotSent` (no
-connection, no request) and `Interrupted` (sent, no complete answer). Redirects are answers like any other, since one
-would carry the credentials elsewhere; proxies from the environment are not used; a watchdog shuts the socket at the
-deadline.
+connection, no request) and `Interrupted` (sent, no complete answer). How a request is sent: `piecework/http_client.py`.
+Of what the service does not do as asked, `warn` hears its status and a reason in one word.
 """
 
-import http.client
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import urlsplit
 
+from piecework.addresses import AddressRefused, chosen_target
 from piecework.envelopes import read_envelope
 from piecework.errors import BadRequest, SettingsError
-from piecework.fetching import Cutoff
 from piecework.hire.settings import is_https_or_loopback
+from piecework.http_client import CallFailed, Fetched, HttpClient, Request, unpacked
 from piecework.jsons import Json, canonical
+from piecework.reasons import Warn, reason_in, silent, tell
 
-CONNECT_SECONDS: Final = 3.0  # TLS included
+CONNECT_SECONDS: Final = 3.0  # look-up and TLS included
 BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer; a page of logs is far smaller
-CHUNK: Final = 64 * 1024
 USER_AGENT: Final = "hire-worker/1"
 
 
@@ -49,74 +46,57 @@ class Interrupted:
 
 
 class Endpoint:
-    """The base URL of a service that speaks JSON.
+    """The base URL of a service that speaks JSON, called `to` in the log.
 
     Raises:
-        SettingsError: the URL is neither https nor loopback.
+        SettingsError: the URL is neither https nor loopback, or names no host.
     """
 
-    def __init__(self, base_url: str, *, connect_seconds: float = CONNECT_SECONDS, tls: ssl.SSLContext | None = None):
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        connect_seconds: float = CONNECT_SECONDS,
+        tls: ssl.SSLContext | None = None,
+        to: str = "service",
+        warn: Warn = silent,
+    ) -> None:
         if not is_https_or_loopback(base_url):
             raise SettingsError("a facilitator or RPC URL must be https, or on this machine")
         self.url = base_url.rstrip("/")
-        self._parts = urlsplit(self.url)
-        self._connect_seconds = connect_seconds
-        self._tls = tls
+        try:
+            self._target = chosen_target(self.url)
+        except AddressRefused as refused:
+            raise SettingsError(refused.message) from refused
+        self._client = HttpClient(connect_seconds=connect_seconds, body_limit=BODY_LIMIT, tls=tls)
+        self._to = to
+        self._warn = warn
 
     def exchange(
         self, method: str, path: str, body: Json, headers: Mapping[str, str], seconds: float
     ) -> Answer | NotSent | Interrupted:
         """Send one request and read its whole answer within `seconds`, connecting included."""
-        raw = None if body is None else canonical(body)
-        with Cutoff(seconds) as cutoff:
-            connection = self._connection(min(self._connect_seconds, seconds))
-            try:
-                connection.connect()
-            except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a name that cannot be one
-                connection.close()
-                return NotSent(type(error).__name__)
-            try:
-                cutoff.watch(connection.sock)
-                connection.sock.settimeout(cutoff.remaining())
-                return _converse(connection, method, self._path(path), raw, headers, cutoff)
-            except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a TLS socket shut in a read
-                return Interrupted("TimeoutError" if cutoff.expired else type(error).__name__)
-            finally:
-                connection.close()
+        try:
+            answer = self._answer(self._client.send(self._request(method, path, body, headers), seconds))
+        except CallFailed as failed:
+            tell(self._warn, self._to, reason=failed.why, sent=failed.sent)
+            return Interrupted(failed.why) if failed.sent else NotSent(failed.why)
+        is_failure = answer.status >= 300
+        reason = reason_in(answer.document, failed=is_failure)
+        if is_failure or reason:
+            tell(self._warn, self._to, status=answer.status, reason=reason)
+        return answer
 
-    def _path(self, path: str) -> str:
-        query = f"?{self._parts.query}" if self._parts.query else ""
-        return (self._parts.path + path or "/") + query
+    def _request(self, method: str, path: str, body: Json, headers: Mapping[str, str]) -> Request:
+        own = {"Accept": "application/json", "User-Agent": USER_AGENT}
+        if body is not None:
+            own["Content-Type"] = "application/json"
+        before, mark, query = self._target.path.partition("?")
+        target = replace(self._target, path=(before.rstrip("/") + path or "/") + mark + query)
+        return Request(method, target, {**own, **headers}, None if body is None else canonical(body))
 
-    def _connection(self, seconds: float) -> http.client.HTTPConnection:
-        host, port = self._parts.hostname or "", self._parts.port
-        if self._parts.scheme == "https":
-            return http.client.HTTPSConnection(host, port, timeout=seconds, context=self._tls or _trusted())
-        return http.client.HTTPConnection(host, port, timeout=seconds)
-
-
-def _converse(
-    connection: http.client.HTTPConnection,
-    method: str,
-    path: str,
-    raw: bytes | None,
-    headers: Mapping[str, str],
-    cutoff: Cutoff,
-) -> Answer:
-    own = {"Accept": "application/json", "Accept-Encoding": "identity", "Connection": "close", "User-Agent": USER_AGENT}
-    if raw is not None:
-        own["Content-Type"] = "application/json"
-    connection.request(method, path, body=raw, headers={**own, **headers})
-    with connection.getresponse() as response:
-        body = bytearray()
-        while chunk := response.read1(CHUNK):
-            body += chunk
-            if len(body) > BODY_LIMIT:
-                raise http.client.HTTPException("the answer is too large")
-        if response.length:
-            raise http.client.IncompleteRead(bytes(body), response.length)
-        cutoff.remaining()  # a socket that was shut reads like an answer that ended
-        return Answer(response.status, _document(bytes(body)))
+    def _answer(self, fetched: Fetched) -> Answer:
+        return Answer(fetched.status, _document(unpacked(fetched, BODY_LIMIT)))
 
 
 def _document(body: bytes) -> Mapping[str, Json] | None:
@@ -125,8 +105,3 @@ def _document(body: bytes) -> Mapping[str, Json] | None:
     except BadRequest:
         return None
     return value if isinstance(value, dict) else None
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    return ssl.create_default_context()

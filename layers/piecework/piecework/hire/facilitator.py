@@ -24,6 +24,7 @@ from piecework.hire.payments import Payment
 from piecework.hire.reasons import read_reason
 from piecework.hire.terms import SCHEME, PaymentTerms
 from piecework.jsons import Json
+from piecework.reasons import Warn, silent
 
 VERIFY_SECONDS: Final = 8.0
 SETTLE_SECONDS_QUEUED: Final = 20.0
@@ -87,8 +88,9 @@ class HttpFacilitator:
         *,
         verify_seconds: float = VERIFY_SECONDS,
         tls: ssl.SSLContext | None = None,
+        warn: Warn = silent,
     ) -> None:
-        self._endpoint = Endpoint(url, tls=tls)
+        self._endpoint = Endpoint(url, tls=tls, to="facilitator", warn=warn)
         self._authenticate = authenticate
         self._verify_seconds = verify_seconds
 

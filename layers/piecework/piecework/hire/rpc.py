@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, Protocol
 from piecework.errors import PieceworkError
 from piecework.hire.exchange import Answer, Endpoint
 from piecework.jsons import Json
+from piecework.reasons import Warn, silent
 
 CALL_SECONDS: Final = 5.0
 QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
@@ -83,11 +84,17 @@ class RpcChain:
     """A chain behind a JSON-RPC node; a URL that is a secret is read with each call, since it may be rotated."""
 
     def __init__(
-        self, url: str | Callable[[], str], *, seconds: float = CALL_SECONDS, tls: ssl.SSLContext | None = None
+        self,
+        url: str | Callable[[], str],
+        *,
+        seconds: float = CALL_SECONDS,
+        tls: ssl.SSLContext | None = None,
+        warn: Warn = silent,
     ) -> None:
         self._url = url
         self._tls = tls
-        self._endpoint = Endpoint(url, tls=tls) if isinstance(url, str) else None
+        self._warn = warn
+        self._endpoint = self._endpoint_of(url) if isinstance(url, str) else None
         self._seconds = seconds
 
     def latest(self) -> Block:
@@ -113,11 +120,14 @@ class RpcChain:
         wanted = {"address": asset, "topics": topics, "fromBlock": hex(first), "toBlock": hex(last)}
         return _logs(self._call("eth_getLogs", wanted))
 
+    def _endpoint_of(self, url: str) -> Endpoint:
+        return Endpoint(url, tls=self._tls, to="node", warn=self._warn)
+
     def _node(self) -> Endpoint:
         if isinstance(self._url, str) and self._endpoint is not None:
             return self._endpoint
         try:
-            made = Endpoint(self._url().strip() if callable(self._url) else self._url, tls=self._tls)
+            made = self._endpoint_of(self._url().strip() if callable(self._url) else self._url)
         except PieceworkError as error:
             raise ChainUnavailable("the node's URL cannot be read, or is none") from error
         if self._endpoint is None or self._endpoint.url != made.url:

@@ -25,7 +25,9 @@ from piecework.errors import BadRequest, PieceworkError
 from piecework.fetching import Fetched, Fetcher
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.webhook_address import webhook_target
+from piecework.http_client import CallFailed
 from piecework.jsons import Json, canonical
+from piecework.reasons import Warn, silent, tell
 
 USER_AGENT: Final = "hire-worker/1"
 BODY_BYTES: Final = 262_144  # of the request; a longer one goes without its output
@@ -127,6 +129,7 @@ class Sender:
     ask: Ask
     clock: Callable[[], int]
     spread: Callable[[float, float], float] = uniform
+    warn: Warn = silent
 
     def handle(self, wanted: Try) -> str:
         """Do what a message asks for; returns what came of it.
@@ -143,14 +146,20 @@ class Sender:
             return "stale"
         if self.deliveries.is_stopped(delivery.contract_id):
             return self._end(delivery, DeliveryState.STOPPED)
-        return self._after(delivery, wanted.attempt, self._send(delivery))
+        return self._after(delivery, wanted.attempt, self._send(delivery, wanted.attempt))
 
-    def _send(self, delivery: Delivery) -> int | None:
+    def _send(self, delivery: Delivery, attempt: int) -> int | None:
+        """The answer's status; None when there is none. The seeker learns nothing of why, the operator does."""
         headers = headers_of(delivery, self.clock() // 1000)
+        status, reason = None, ""
         try:
-            return self.post(delivery.url, delivery.body, headers)
-        except PieceworkError:  # refused addresses too: the seeker learns nothing of why
-            return None
+            status = self.post(delivery.url, delivery.body, headers)
+        except PieceworkError as error:  # refused addresses too
+            reason = error.why if isinstance(error, CallFailed) else error.code
+        if status is None or not 200 <= status < 300:
+            ids = {"contract_id": delivery.contract_id, "event_id": delivery.event_id, "attempt": attempt}
+            tell(self.warn, "webhook", status=status, reason=reason, **ids)
+        return status
 
     def _after(self, delivery: Delivery, attempt: int, status: int | None) -> str:
         if status is not None and 200 <= status < 300:

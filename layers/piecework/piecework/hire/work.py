@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from piecework.errors import PieceworkError
 from piecework.executors import Artifact, Executor, Log, Outcome, Run, Steps, Task
+from piecework.faults import fault_of
 from piecework.hire.chaining import ChainedSteps
 from piecework.hire.choosing import Offer
 from piecework.hire.contracts import ContractRecord
@@ -152,7 +153,7 @@ class Work:
             self._log.warning("attempt_failed", **_ids(execution), code=error.code, reason=error.message)
             return ended_by(error, is_paid=execution.is_paid)
         except Exception as bug:  # noqa: BLE001  # an executor's bug: logged, and answered without its text
-            self._log.warning("executor_failed", **_ids(execution), exception=repr(bug))
+            self._log.warning("executor_failed", **_ids(execution), **fault_of(bug))
             return ended_by_bug()
 
     def _checked(

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, Protocol
 from piecework.bounds import REASON_BYTES
 from piecework.errors import LeaseLost, PieceworkError, Retryable, Unprocessable
 from piecework.executors import Executor, Log, Outcome, Run, Task
+from piecework.faults import fault_of
 from piecework.kernel.commands import COMPLETE, FAIL, Intent
 from piecework.kernel.commits import now_ms
 from piecework.kernel.errors import ConflictError, UnauthorizedError
@@ -162,7 +163,7 @@ class Hosted:
             right.check()
             return self._halted(view, tools.halt) if tools.halt else self._refused(view, error, tries)
         except Exception as bug:  # noqa: BLE001  # an executor's bug: logged, and told without its text
-            self.ports.log.warning("executor_failed", executor=executor.name, exception=repr(bug))
+            self.ports.log.warning("executor_failed", executor=executor.name, **fault_of(bug))
             right.check()
             return self._halted(view, tools.halt) if tools.halt else self._fail(view, FAILED)
         return self._halted(view, tools.halt) if tools.halt else self._complete(view, task, outcome)

@@ -10,13 +10,12 @@ llama.cpp, aggregators that find no provider), so these are worth one question w
 whole; the texts beside them may quote the prompt and are never read.
 """
 
-import re
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from piecework.errors import PieceworkError, Refused, Retryable, UpstreamFailed
 from piecework.jsons import Json
 from piecework.models.chat import QuestionRejected
+from piecework.reasons import word_of, words_in
 
 DECLINES: Final = "the model declines this task"
 OVERLOADED: Final = frozenset({429, 503, 529})
@@ -32,8 +31,6 @@ DECLINED: Final = frozenset(
         *("safety", "recitation", "prohibited_content", "blocklist", "spii", "guardrail_intervened"),
     }
 )
-WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")  # a code; anything longer or with blanks is a text
-NAMES: Final = ("code", "type", "status", "reason")
 
 
 def failure_of(status: int, answer: Json, *, has_form: bool) -> PieceworkError:
@@ -51,44 +48,13 @@ def failure_of(status: int, answer: Json, *, has_form: bool) -> PieceworkError:
 def status_in(error: Json) -> int:
     """The HTTP status that an error inside an answer of 200 states; 0 when it states none."""
     stated = [error.get(name) for name in ("status", "status_code", "code")] if isinstance(error, dict) else []
-    numbers = [int(word) for word in map(_word, stated) if word.isdecimal()]
+    numbers = [int(word) for word in map(word_of, stated) if word.isdecimal()]
     return next((number for number in numbers if 400 <= number < 600), 0)
 
 
-def reason_in(answer: Json) -> str:
-    """The first code that an error states, for the log; empty when it states none."""
-    return next(_words(answer), "")
-
-
 def _declines(answer: Json) -> bool:
-    if any(word.lower() in DECLINED for word in _words(answer)):
+    if any(word.lower() in DECLINED for word in words_in(answer)):
         return True
     error = answer.get("error") if isinstance(answer, dict) else None
     about = error.get("metadata") if isinstance(error, dict) else None
     return isinstance(about, dict) and bool(about.get("flagged_input"))  # OpenRouter's moderation
-
-
-def _words(answer: Json) -> Iterator[str]:
-    """The codes of an error in any of its usual places, the most telling first."""
-    for place in _places(answer):
-        words = [place] if isinstance(place, str) else [place.get(name) for name in NAMES]
-        yield from filter(None, map(_word, words))
-
-
-def _places(answer: Json) -> Iterator[Any]:
-    if not isinstance(answer, dict):
-        return
-    error = answer.get("error")
-    if isinstance(error, dict):
-        inner = error.get("innererror")
-        yield error
-        if isinstance(inner, dict):
-            yield inner
-    elif isinstance(error, str):
-        yield error
-    yield answer
-
-
-def _word(value: Json) -> str:
-    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    return text if isinstance(text, str) and WORD.fullmatch(text) else ""

@@ -104,9 +104,9 @@ def error_response(error: PieceworkError) -> Response:
         headers["WWW-Authenticate"] = 'Basic realm="piecework"'
     text = clean(error.message)
     body = json.dumps({"error": text, "code": error.code}, ensure_ascii=False).encode("utf-8")
-    facts = {"code": error.code, "error": text}
     headers |= replay_mark(error.facts)
-    return Response(status, body, headers, facts={**error.facts, **facts}, counts=error.counts)
+    facts = {**error.facts, "code": error.code}  # never the text: a refusal may quote the task
+    return Response(status, body, headers, facts=facts, counts=error.counts)
 
 
 def replay_mark(facts: Mapping[str, Any]) -> Mapping[str, str]:

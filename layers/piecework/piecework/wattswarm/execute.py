@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from piecework.artifacts import ARTIFACT_LIMIT, EvidenceStore, artifact_token, keep
 from piecework.errors import Internal, PieceworkError, Unprocessable
 from piecework.executors import Artifact, Executor, Log, Outcome, Refused, Run, Stage, Task
+from piecework.faults import fault_of
 from piecework.fingerprints import Fingerprint, fingerprint
 from piecework.jsons import Json, canonical, loads
 from piecework.manifest import Bundle
@@ -227,8 +228,8 @@ class Execute:
             return _failure("refused", refusal.message)
         except PieceworkError:
             raise
-        except Exception as bug:  # an executor's bug: logged with its text, answered without it
-            self._log.warning("executor_failed", executor=order.executor.name, exception=repr(bug))
+        except Exception as bug:  # an executor's bug: its text may quote the task
+            self._log.warning("executor_failed", executor=order.executor.name, **fault_of(bug))
             raise Internal("the executor failed; the runtime's log has the reason") from bug
         run.right.check()  # before anything is stored
         output, problem = order.judge(outcome.output)

@@ -125,7 +125,7 @@ class EvidenceCheck:
         answer = self._get(uri)
         if answer.status in _DENIED:
             return EVIDENCE_AUTH_DENIED, b""
-        encoded = answer.headers.get("content-encoding", "identity").lower() != "identity"  # not the hashed bytes
+        encoded = answer.headers.get("content-encoding", "").strip().lower() not in ("", "identity")  # other bytes
         return (EVIDENCE_UNREACHABLE, b"") if answer.status != 200 or encoded else (0, answer.body)
 
 
