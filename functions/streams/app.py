@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
+from anyio import CancelScope
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
@@ -13,6 +15,7 @@ from piecework.hire.cors import cors_headers
 from piecework.hire.door import error_response
 from piecework.hire.ids import new_request_id, task_id
 from piecework.hire.rates import source_of
+from piecework.hire.readers import Seat
 from piecework.hire.streams import HEARTBEAT, Batch, frames, reader_of
 from piecework.hire_edges_wiring import streams_wiring
 from piecework.jsons import loads
@@ -33,6 +36,27 @@ class Reading:
 
     def __init__(self, contract: str, task: str, last_id: str) -> None:
         self._contract, self._task, self._last_id = contract, task, last_id
+        self._seats: tuple[Seat, ...] = ()
+
+    async def begin(self) -> Batch:
+        """What is there; a reader that has to wait for more takes a seat first, and keeps it while it is served."""
+        batch = await self.next()
+        wiring.rates.count("", self._contract)  # known by now: what strangers guess counts for their address alone
+        if batch.ended or (batch.events and not wiring.stays_open):
+            return batch
+        self._seats = await run_in_threadpool(wiring.readers.enter, self._contract)
+        if wiring.stays_open:
+            return batch
+        try:
+            return await self.wait(HOLD_SECONDS)
+        finally:
+            await self.leave()
+
+    async def leave(self) -> None:
+        """Give the seat back, also where the reader has left and everything is being cancelled."""
+        held, self._seats = self._seats, ()
+        with CancelScope(shield=True), suppress(PieceworkError):  # it lapses by itself
+            await run_in_threadpool(wiring.readers.leave, held)
 
     async def next(self) -> Batch:
         """What is new since the last look."""
@@ -66,7 +90,7 @@ async def stream(request: Request, task: str) -> Response:
     headers = {**HEADERS, **cors_headers(wiring.origin), "X-Request-Id": new_request_id()}
     try:
         reading = Reading(*await run_in_threadpool(_asked, request, task))
-        batch = await (reading.next() if wiring.stays_open else reading.wait(HOLD_SECONDS))
+        batch = await reading.begin()
     except PieceworkError as error:
         refused = error_response(error)
         wiring.telemetry.outcome("stream", {"status": refused.status, **refused.facts}, {})
@@ -75,7 +99,7 @@ async def stream(request: Request, task: str) -> Response:
     wiring.telemetry.outcome("stream", {"status": 200, "events": len(batch.events), "ended": batch.ended}, {})
     if batch.ended and not batch.events:
         return Response(status_code=204, headers=headers)
-    if wiring.stays_open:
+    if wiring.stays_open and not batch.ended:
         return StreamingResponse(_open(reading, batch), headers=headers, media_type=MEDIA_TYPE)
     content = b"".join(frames(batch.events, first=True)) or HEARTBEAT
     return Response(content, headers=headers, media_type=MEDIA_TYPE)
@@ -85,19 +109,21 @@ async def _open(reading: Reading, batch: Batch) -> AsyncIterator[bytes]:
     """Events as they come, with a comment where nothing does, until the task or our time ends."""
     loop = asyncio.get_running_loop()
     ends, first = loop.time() + OPEN_SECONDS, True
-    while True:
-        yield b"".join(frames(batch.events, first=first)) or HEARTBEAT
-        first = first and not batch.events
-        if batch.ended or loop.time() >= ends:
-            return
-        try:
+    try:
+        while True:
+            yield b"".join(frames(batch.events, first=first)) or HEARTBEAT
+            first = first and not batch.events
+            if batch.ended or loop.time() >= ends:
+                return
             batch = await reading.wait(min(HEARTBEAT_SECONDS, ends - loop.time()))
-        except PieceworkError:
-            return  # the reader resumes
+    except PieceworkError:
+        return  # the reader resumes
+    finally:
+        await reading.leave()
 
 
 def _asked(request: Request, task: str) -> tuple[str, str, str]:
-    """Contract, task and last event that a request names; checked and counted before anything is looked up."""
+    """Contract, task and last event that a request names; checked, and counted for its address, before any look-up."""
     context = _context(request)
     wiring.public_url.learn(context)
     wiring.rates.count(source_of(context), "")
@@ -105,7 +131,6 @@ def _asked(request: Request, task: str) -> tuple[str, str, str]:
     contract_ids = request.headers.getlist("x-contract-id")
     token = request.query_params.get("st", "")
     contract = reader_of(contract_ids, token, named, wiring.tokens(), wiring.clock())
-    wiring.rates.count("", contract)
     last_id = request.headers.get("last-event-id") or request.query_params.get("after", "0")
     return contract, named, last_id
 

@@ -13,7 +13,7 @@ from piecework.hire.webhooks import Delivery, DeliveryState
 from tests.support.fakes import START_MS
 from tests.support.hooks import FakeDeliveries
 from tests.support.lost_answers import LostAnswers
-from tests.support.streams import FakeStreamLog
+from tests.support.streams import FakeSeats, FakeStreamLog
 
 
 @pytest.fixture(scope="module", params=["fake", "dynamodb", "lost answers"])
@@ -120,3 +120,70 @@ class TestStreamLog:
         log.append(stream, Event(1, "end", {}), START_MS // 1000)
 
         assert log.read(f"{stream}0") == []
+
+
+@pytest.fixture(scope="module")
+def seats(kind, request):
+    if kind == "fake":
+        return FakeSeats()
+    from piecework.aws.reader_table import ReaderTable
+
+    aws = request.getfixturevalue("embedded_aws")
+    return ReaderTable(client_of(kind, aws), aws.new_table("WorkTable"))
+
+
+NOW_S = START_MS // 1000
+
+
+class TestSeats:
+    @pytest.fixture
+    def seat(self):
+        from piecework.hire.readers import Seat
+
+        return Seat(f"ctr_{uuid4().hex}", 3, "mine", NOW_S + 60)
+
+    def test_a_seat_is_held_by_one_reader(self, seats, seat):
+        assert seats.take(seat, NOW_S) and seats.taken(seat.scope) == {3: NOW_S + 60}
+
+        assert not seats.take(replace(seat, token="another"), NOW_S + 59)
+        assert seats.take(replace(seat, number=4, token="another"), NOW_S)
+
+    def test_a_seat_that_was_given_back_is_free(self, seats, seat):
+        seats.take(seat, NOW_S)
+        seats.leave(replace(seat, token="another"))
+        assert not seats.take(replace(seat, token="another"), NOW_S)
+
+        seats.leave(seat)
+
+        assert seats.take(replace(seat, token="another"), NOW_S)
+
+    def test_a_seat_whose_reader_is_gone_is_free_when_its_time_is_over(self, seats, seat):
+        seats.take(seat, NOW_S)
+
+        assert seats.take(replace(seat, token="another", until_s=NOW_S + 120), NOW_S + 60)
+        seats.leave(seat)
+        assert seats.taken(seat.scope) == {3: NOW_S + 120}
+
+    def test_readers_that_come_at_once_get_as_many_seats_as_there_are(self, seats, seat):
+        from piecework.hire.errors import WorkerError
+        from piecework.hire.readers import Readers
+
+        readers, let_in, refused = Readers(seats, lambda: START_MS, 60, per_contract=4, per_door=1_000), [], []
+
+        def come():
+            try:
+                let_in.append(readers.enter(seat.scope))
+            except WorkerError as error:
+                refused.append(error.code)
+
+        threads = [threading.Thread(target=come) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert len(let_in) <= 4 and len(let_in) + len(refused) == 12 and set(refused) <= {"RATE_LIMITED"}
+        assert len({held[0].number for held in let_in}) == len(let_in) >= 1
+        for held in let_in:
+            readers.leave(held)
+        assert len(readers.enter(seat.scope)) == 2

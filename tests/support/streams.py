@@ -1,6 +1,7 @@
 """Streams in memory; the log passes the same contract tests as its AWS adapter."""
 
 import threading
+from typing import Any
 
 from piecework.hire.executions import Item
 from piecework.hire.streams import Event, Look, StreamLog
@@ -39,3 +40,28 @@ class FakeTasks:
 
     def item(self, item: Item) -> Item:
         return {name: value for name, value in item.items() if name != "key"} | {"url": "https://files.example/fresh"}
+
+
+class FakeSeats:
+    """Seats of readers in a dictionary, each method atomic."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, int], tuple[str, int]] = {}
+        self.lock = threading.Lock()
+
+    def taken(self, scope: str) -> dict[int, int]:
+        with self.lock:
+            return {number: until for (where, number), (_, until) in self.held.items() if where == scope}
+
+    def take(self, seat: Any, now_s: int) -> bool:
+        with self.lock:
+            token, until = self.held.get((seat.scope, seat.number), ("", 0))
+            if until > now_s and token != seat.token:
+                return False
+            self.held[seat.scope, seat.number] = (seat.token, seat.until_s)
+            return True
+
+    def leave(self, seat: Any) -> None:
+        with self.lock:
+            if self.held.get((seat.scope, seat.number), ("", 0))[0] == seat.token:
+                self.held[seat.scope, seat.number] = (seat.token, 0)

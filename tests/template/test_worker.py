@@ -153,14 +153,16 @@ def test_the_sender_of_webhooks_reaches_nothing_but_its_queue_and_its_own_items(
     assert "dynamodb:Query" not in found["KeepDeliveries"]["Action"]
 
 
-def test_streams_write_end_marks_and_nothing_else(worker):
+def test_streams_write_end_marks_and_seats_of_readers_and_nothing_else(worker):
     writing = [entry for entry in statements(worker, "WorkerStreams") if "dynamodb:PutItem" in entry["Action"]]
 
     [entry] = writing
-    assert entry["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["STREAM#*"]}
+    assert entry["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["STREAM#*", "READERS#*"]}
 
 
-@pytest.mark.parametrize(("name", "kinds"), [("Contracts", ["EXEC#*"]), ("WorkerStreams", ["EXEC#*", "STREAM#*"])])
+@pytest.mark.parametrize(
+    ("name", "kinds"), [("Contracts", ["EXEC#*"]), ("WorkerStreams", ["EXEC#*", "STREAM#*", "READERS#*"])]
+)
 def test_readers_of_work_see_no_webhook_and_its_secret(worker, name, kinds):
     found = {entry["Sid"]: entry for entry in statements(worker, name)}
 

@@ -4,6 +4,8 @@ import asyncio
 import importlib
 import json
 import sys
+from contextlib import asynccontextmanager
+from dataclasses import fields
 from types import SimpleNamespace
 
 import httpx
@@ -16,7 +18,7 @@ from piecework.hire.streams import Look, Recorder, Streams, StreamTokens
 from piecework.hire_edges_wiring import StreamsWiring, stream_url
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.hire_stage import Telemetry
-from tests.support.streams import FakeStreamLog, FakeTasks
+from tests.support.streams import FakeSeats, FakeStreamLog, FakeTasks
 from tests.support.worker_handlers import VARIABLES
 
 TASK, OTHER = "task_7Q2M9ZK4T8WX1B5C0D3F6G7HJK", "task_7Q2M9ZK4T8WX1B5C0D3F6G7HJL"
@@ -42,12 +44,24 @@ def reader(monkeypatch):
     tasks = FakeTasks({(contract, TASK): Look(f"{TASK}/1", None) for contract in (CONTRACT, ANOTHER)})
     clock = FakeClock(START_MS)
 
-    def under(rates):
+    def under(rates, stays_open=False, seats=None, **most):
+        seats = FakeSeats() if seats is None else seats
         streams = Streams(log, tasks, clock)
-        module.wiring = StreamsWiring(streams, lambda: TOKENS, False, rates, clock, Telemetry())
+        given = {"streams": streams, "tokens": lambda: TOKENS, "stays_open": stays_open, "rates": rates}
+        given |= {"clock": clock, "telemetry": Telemetry(), **of_today(seats, clock, most)}
+        module.wiring = StreamsWiring(**given)
         return module.app
 
     return under
+
+
+def of_today(seats, clock, most):
+    """What older code did not have."""
+    if "readers" not in {field.name for field in fields(StreamsWiring)}:
+        return {}
+    from piecework.hire.readers import Readers
+
+    return {"readers": Readers(seats, clock, 60, **most), "origin": "*"}
 
 
 def ask(app, *, contract=CONTRACT, source="192.0.2.7", task=TASK, **query):
@@ -89,6 +103,100 @@ def test_an_address_that_tries_tokens_is_refused_after_a_while(reader):
 
     assert [answer.status_code for answer in answers] == [404, 404, 429]
     assert other.status_code == 200
+
+
+def test_a_contract_has_a_few_open_streams_and_another_one_its_own(reader, monkeypatch):
+    client = reader(Rates(), stays_open=True, per_contract=2)
+
+    async def answers():
+        async with opened(client, CONTRACT), opened(client, CONTRACT) as second:
+            third, other = await asked(client, CONTRACT), await asked(client, ANOTHER, read=False)
+            first_status = second
+        return first_status, third, other, await asked(client, CONTRACT, read=False)
+
+    second, third, other, after = asyncio.run(answers())
+
+    assert (second, third[0], other[0], after[0]) == (200, 429, 200, 200)
+    assert third[1]["error"]["code"] == "RATE_LIMITED" and "open streams" in third[1]["error"]["message"]
+
+
+def test_the_door_has_so_many_open_streams_whoever_reads_them(reader):
+    client = reader(Rates(), stays_open=True, per_contract=2, per_door=2)
+
+    async def answers():
+        async with opened(client, CONTRACT), opened(client, ANOTHER):
+            return await asked(client, CONTRACT)
+
+    status, body = asyncio.run(answers())
+
+    assert status == 429 and "poll" in body["error"]["message"]
+
+
+def test_environments_share_what_they_know_of_open_streams(reader):
+    seats = FakeSeats()
+    first = reader(Rates(), stays_open=True, seats=seats, per_contract=1)
+
+    async def answers():
+        async with opened(first, CONTRACT):
+            second = reader(Rates(), stays_open=True, seats=seats, per_contract=1)
+            return await asked(second, CONTRACT)
+
+    assert asyncio.run(answers())[0] == 429
+
+
+def test_what_is_told_at_once_takes_no_seat(reader):
+    seats = FakeSeats()
+    client = reader(Rates(), seats=seats, per_contract=1)
+
+    assert [ask(client).status_code for _ in range(3)] == [200, 200, 200] and seats.held == {}
+
+
+@asynccontextmanager
+async def opened(app, contract):
+    """An open stream, read up to its first bytes; its status."""
+    status, started, gone = [], asyncio.Event(), asyncio.Event()
+
+    async def send(message):
+        if message["type"] == "http.response.start":
+            status.append(message["status"])
+        if message.get("body") or status[-1:] != [200]:
+            started.set()
+
+    async def receive():
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    reading = asyncio.create_task(app(scope_of(contract), receive, send))
+    await asyncio.wait_for(started.wait(), 10)
+    try:
+        yield status[0]
+    finally:
+        gone.set()
+        await asyncio.wait_for(asyncio.gather(reading, return_exceptions=True), 10)
+
+
+async def asked(app, contract, *, read=True):
+    """Status and body of one more request; an open stream is left at once, a refusal is read."""
+    parts = []
+
+    async def send(message):
+        parts.append(message)
+
+    async def receive():
+        await asyncio.sleep(0 if not read else 1)
+        return {"type": "http.disconnect"}
+
+    task = asyncio.create_task(app(scope_of(contract), receive, send))
+    await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 10)
+    body = b"".join(part.get("body", b"") for part in parts)
+    return parts[0]["status"], json.loads(body) if body.startswith(b"{") else None
+
+
+def scope_of(contract):
+    headers = [(b"x-contract-id", contract.encode()), (b"x-amzn-request-context", b"{}")]
+    path = f"/stream/{TASK}"
+    members = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+    return {**members, "headers": headers, "http_version": "1.1", "scheme": "http", "server": ("streams", 80)}
 
 
 def test_what_another_task_or_nobody_may_read_is_not_told(reader):

@@ -17,9 +17,13 @@ from piecework.hire.webhooks import Announcer, Try
 from piecework.jsons import Json
 from piecework.settings import Reader
 
+OPEN_SECONDS = 900  # Lambda ends every run by then
+HELD_SECONDS = 60  # of a piecewise answer, which waits 20 s at most
+
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
     from piecework.hire.executions import Execution
+    from piecework.hire.readers import Readers
     from piecework.hire.streams import Streams
     from piecework.hire.webhooks import Sender
 
@@ -40,6 +44,7 @@ class StreamsWiring:
     tokens: Callable[[], StreamTokens]
     stays_open: bool
     rates: Rates
+    readers: Readers
     origin: str
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
@@ -68,8 +73,10 @@ def streams_wiring() -> StreamsWiring:
     from piecework.aws.contracts_table import ContractsTable
     from piecework.aws.deliverables_bucket import DeliverablesBucket
     from piecework.aws.executions_table import ExecutionsTable
+    from piecework.aws.reader_table import ReaderTable
     from piecework.aws.stream_table import StreamTable
     from piecework.hire.bodies import Bodies
+    from piecework.hire.readers import Readers
     from piecework.hire.streams import HiredTasks, Streams
     from piecework.pieces import now_in_ms
 
@@ -94,9 +101,10 @@ def streams_wiring() -> StreamsWiring:
     )
     streams = Streams(StreamTable(clients.dynamodb, work), tasks, now_in_ms)
     stays_open = settings.sse_mode == "streaming"
+    readers = Readers(ReaderTable(clients.dynamodb, work), now_in_ms, OPEN_SECONDS if stays_open else HELD_SECONDS)
     telemetry = LambdaTelemetry(os.environ)
     return StreamsWiring(
-        streams, stream_tokens, stays_open, Rates(), settings.cors_origin, now_in_ms, telemetry, public_url
+        streams, stream_tokens, stays_open, Rates(), readers, settings.cors_origin, now_in_ms, telemetry, public_url
     )
 
 
