@@ -17,7 +17,7 @@ CONFIDENCE: Final = 0.93
 DECISION: Final = "ACCEPT"
 MAX_PROMPT_BYTES: Final = 48_000  # of the prompt as JSON; an output may hold 65536 with everything else
 PROFILE_MARK: Final = re.compile(r"([A-Za-z0-9_.-]+)::")  # how each of our answers begins
-UNFIT: Final = "the output schema cannot be satisfied"
+UNFIT: Final = "this executor found no output that fits the schema; one that fits may still exist"
 
 
 @executor("echo", task_types=("swarm", "a2a_invoke"), profiles={"default": {}, "fast": {}}, expected_ms=500)

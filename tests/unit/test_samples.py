@@ -201,3 +201,52 @@ def test_optional_members_are_filled_only_when_hinted():
 def test_patterns_beyond_the_simple_ones_are_named_unsupported(pattern):
     with pytest.raises(PatternUnsupported):
         list(texts_for(pattern, 0, 10))
+
+
+SATISFIABLE = {
+    "one branch alone, by length": {"type": "string", "oneOf": [{"minLength": 2}, {"maxLength": 4}]},
+    "one branch alone, by size": {"type": "array", "oneOf": [{"minItems": 1}, {"maxItems": 4}], "minItems": 1},
+    "one branch alone, by bound": {"type": "number", "minimum": 3, "oneOf": [{"minimum": 2}, {"maximum": 4}]},
+    "one branch alone, by type": {"oneOf": [{"type": ["string", "integer"]}, {"type": "string"}]},
+    "one branch alone, by a member": {
+        "type": "object",
+        "properties": {"bar": {"type": "integer"}},
+        "oneOf": [{"required": ["foo"]}, {"properties": {"bar": {"type": "string"}}}],
+    },
+    "a name": {"allOf": [{"$ref": "#word"}], "$defs": {"a": {"$anchor": "word", "type": "integer", "minimum": 7}}},
+    "a name of draft 7": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "allOf": [{"$ref": "#word"}],
+        "definitions": {"a": {"$id": "#word", "const": 9}},
+    },
+    "a dynamic name": {"$dynamicRef": "#word", "$defs": {"a": {"$dynamicAnchor": "word", "const": 9}}},
+    "the own identifier": {
+        "$id": "https://shop.example/s.json",
+        "allOf": [{"$ref": "s.json#/$defs/a"}],
+        "$defs": {"a": {"const": 9}},
+    },
+    "an encoded pointer": {"allOf": [{"$ref": "#/$defs/a%7E1b"}], "$defs": {"a/b": {"const": 9}}},
+    "items that tell branches apart": {
+        "prefixItems": [{"const": "foo"}],
+        "oneOf": [{"prefixItems": [True, {"const": "bar"}]}, {"prefixItems": [True, {"const": "baz"}]}],
+        "unevaluatedItems": False,
+    },
+    "members that tell branches apart": {
+        "type": "object",
+        "oneOf": [{"properties": {"kind": {"const": "a"}}}, {"properties": {"kind": {"const": "b"}}}],
+    },
+    "an array that must hold something": {"type": "array", "not": {"maxItems": 0}, "items": {"type": "integer"}},
+}
+
+
+@pytest.mark.parametrize("schema", SATISFIABLE.values(), ids=SATISFIABLE)
+def test_a_schema_that_some_value_fits_gets_one(schema):
+    assert compile_schema(schema).is_valid(fill(schema, {}))
+
+
+def test_branches_of_a_hostile_one_of_are_told_apart_within_bounds():
+    members = {f"a{number}": {"minimum": number, "oneOf": [{"minimum": 1}, {"maximum": 9}]} for number in range(20)}
+    branches = [{"properties": members, "const": number} for number in range(16)]
+
+    with pytest.raises(CannotFill):
+        fill({"type": "object", "allOf": [{"oneOf": branches}]}, {})

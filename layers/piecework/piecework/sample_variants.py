@@ -4,20 +4,33 @@ A value made for one of these forms is a proposal; whoever makes it checks it ag
 """
 
 from collections.abc import Iterator
+from itertools import islice, product, zip_longest
 from math import lcm
 from typing import Final
-from urllib.parse import unquote
 
 from piecework.jsons import Json, canonical
+from piecework.schema_references import REFERENCES, References, SchemaRejected
 
 Schema = dict[str, Json]
 
 MAX_ATTEMPTS: Final = 4_000  # subschemas looked at for one document, about 10 µs each
 MAX_MERGES: Final = 40  # applicators followed from one subschema, one inside the other
 
-_APPLICATORS: Final = ("$ref", "allOf", "anyOf", "oneOf", "if", "then", "else")
+MAX_BRANCHES: Final = 16  # of a `oneOf` whose branches are told apart
+MAX_OPPOSITES: Final = 4  # ways to break one branch
+MAX_EXCLUSIONS: Final = 8  # ways tried to keep a value out of the other branches of a `oneOf`
+
+_APPLICATORS: Final = (*REFERENCES, "allOf", "anyOf", "oneOf", "if", "then", "else")
 _LARGEST: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains")
 _SMALLEST: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+# A value that fits the second breaks the first: keyword, the other keyword, and what is added to the bound.
+_OPPOSITES: Final = (
+    *(("minLength", "maxLength", -1), ("minItems", "maxItems", -1), ("minProperties", "maxProperties", -1)),
+    *(("maxLength", "minLength", 1), ("maxItems", "minItems", 1), ("maxProperties", "minProperties", 1)),
+    *(("minimum", "exclusiveMaximum", 0), ("maximum", "exclusiveMinimum", 0)),
+    *(("exclusiveMinimum", "maximum", 0), ("exclusiveMaximum", "minimum", 0)),
+)
+_TYPES: Final = ("string", "object", "number", "array", "boolean", "null")
 _BOTH: Final = ("items", "additionalProperties", "propertyNames", "contains", "not")
 _BY_NAME: Final = ("properties", "patternProperties", "dependentSchemas", "dependentRequired")
 
@@ -33,8 +46,9 @@ class Forms:
         CannotFill: the budget is spent, or a reference leaves the document.
     """
 
-    def __init__(self, document: Json) -> None:
-        self._document = document
+    def __init__(self, document: Json, draft: int) -> None:
+        self._references = References(document, draft)
+        self._exclusive: dict[int, tuple[list[Json], list[Json]]] = {}
         self._left = MAX_ATTEMPTS
 
     def of(self, schema: Json, pick: int, depth: int = 0) -> Iterator[Schema]:
@@ -53,10 +67,12 @@ class Forms:
     def _choices(self, schema: Schema, pick: int) -> list[list[Json]]:
         """What else a value must fit: for each applicator, the schemas of which one is taken."""
         choices: list[list[Json]] = []
-        if isinstance(schema.get("$ref"), str):
-            choices.append([self._resolve(schema["$ref"])])
+        choices += [self._meant(schema[key]) for key in REFERENCES if isinstance(schema.get(key), str)]
         choices += [[part] for part in _list(schema, "allOf")]
-        choices += [_rotated(_list(schema, key), pick) for key in ("anyOf", "oneOf") if key in schema]
+        if "anyOf" in schema:
+            choices.append(_rotated(_list(schema, "anyOf"), pick))
+        if "oneOf" in schema:
+            choices.append([*_rotated(_list(schema, "oneOf"), pick), *self._alone(_list(schema, "oneOf"))])
         if "if" in schema:
             when_true = {"allOf": [schema["if"], schema.get("then", True)]}
             choices.append(_rotated([when_true, schema.get("else", True)], pick))
@@ -70,22 +86,51 @@ class Forms:
             for form in self.of(option, pick, depth + 1):
                 yield from self._combined(merge(own, form), choices[1:], pick, depth + 1)
 
-    def _resolve(self, reference: str) -> Json:
-        value = self._document
-        if not reference.startswith("#"):
-            raise CannotFill("it refers by the document's own identifier")
-        for part in unquote(reference[1:]).split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(value, list):
-                value = value[int(key)] if key.isdigit() and int(key) < len(value) else True
-            else:
-                value = value.get(key, True) if isinstance(value, dict) else True
-        return value
+    def _alone(self, branches: list[Json]) -> list[Json]:
+        """Each branch, together with what keeps a value out of all others; the plain branch alone may fit several."""
+        if len(branches) > MAX_BRANCHES:
+            return []
+        known = self._exclusive.get(id(branches))
+        if known is None:  # kept with its branches, so that no other list gets their id
+            known = self._exclusive[id(branches)] = (branches, list(_exclusive(branches)))
+        return known[1]
+
+    def _meant(self, reference: str) -> list[Json]:
+        try:
+            return self._references.targets(reference)
+        except SchemaRejected as unknown:
+            raise CannotFill(unknown.message) from None
 
 
 def _list(schema: Schema, key: str) -> list[Json]:
     value = schema.get(key)
     return value if isinstance(value, list) else []
+
+
+def _exclusive(branches: list[Json]) -> Iterator[Json]:
+    ways_out = [list(islice(_opposites(branch), MAX_OPPOSITES)) for branch in branches]
+    for index, branch in enumerate(branches):
+        others = ways_out[:index] + ways_out[index + 1 :]
+        for ways in islice(product(*others), MAX_EXCLUSIONS):
+            yield {"allOf": [branch, *ways]}
+
+
+def _opposites(schema: Json) -> Iterator[Json]:
+    """Schemas whose values break this one, as far as one plain keyword says it; the plainest first."""
+    if not isinstance(schema, dict):
+        return
+    for key, other, more in _OPPOSITES:
+        if _numbers(schema.get(key)):
+            yield {other: schema[key] + more}
+    if isinstance(named := schema.get("type"), str | list):
+        yield {"type": [kind for kind in _TYPES if kind not in types_of(named)]}
+    for name in _list(schema, "required"):
+        yield {"properties": {name: False}}
+    properties = schema.get("properties")
+    for name, part in properties.items() if isinstance(properties, dict) else ():
+        for way in _opposites(part):
+            yield {"required": [name], "properties": {name: way}}
+    yield {"not": schema}
 
 
 def _rotated(options: list[Json], pick: int) -> list[Json]:
@@ -118,6 +163,8 @@ def _merged(key: str, one: Json, other: Json) -> Json:  # noqa: PLR0911  (one re
         return [*one, *(name for name in other if name not in one)]
     if key == "enum":
         return _common(one, other)
+    if key == "prefixItems" and isinstance(one, list) and isinstance(other, list):
+        return [{"allOf": [first, second]} for first, second in zip_longest(one, other, fillvalue=True)]
     if key in _BY_NAME and isinstance(one, dict) and isinstance(other, dict):
         return {**one, **other, **{name: {"allOf": [one[name], other[name]]} for name in one.keys() & other.keys()}}
     if key in _BOTH:

@@ -5,7 +5,7 @@ Parts that repeat trial and error (patterns, `oneOf`, `not`) are checked on thei
 guess deep inside does not cost the whole value. Optional members are left out unless a hint names them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from math import copysign, isfinite
 from typing import Final, NamedTuple
@@ -61,8 +61,8 @@ def fill(schema: Json, hints: Mapping[str, Json]) -> Json:
     """
     checker = compile_schema(schema)
     schema = with_numbers(schema, _nearest)
-    filler = _Filler(schema, hints)
-    problem = "its parts contradict each other"
+    filler = _Filler(schema, hints, checker.draft)
+    problem = "no value was found that fits all its parts"
     for pick in range(MAX_ROOT_ATTEMPTS):
         try:
             for value in filler.values(schema, "", At(pick)):
@@ -91,10 +91,10 @@ def _can_be_sent(value: Json) -> bool:
 class _Filler:
     """Proposes values for one document's subschemas."""
 
-    def __init__(self, document: Json, hints: Mapping[str, Json]) -> None:
+    def __init__(self, document: Json, hints: Mapping[str, Json], draft: int) -> None:
         self._document = document
         self._hints = hints
-        self._all_forms = Forms(document)
+        self._all_forms = Forms(document, draft)
         self._parts = 0
         self._checks = 0
 
@@ -183,9 +183,10 @@ class _Filler:
         hint = self._hints.get(name) if name else None
         match kind:
             case "object":
-                yield self._object(form, at)
+                yield from self._grown(self._object, form, "required", list(form.get("properties", ())), at)
             case "array":
-                yield self._array(form, at)
+                placed = _placed(form)
+                yield from self._grown(self._array, form, "minItems", len(placed) if placed else 1, at)
             case "string":
                 wanted = hint if isinstance(hint, str) else self._hints.get(ANY_TEXT)
                 yield from texts(form, wanted if isinstance(wanted, str) else "text", at.salt)
@@ -195,6 +196,17 @@ class _Filler:
                 yield from (at.salt % 2 == 0, at.salt % 2 == 1)
             case "null":
                 yield None
+
+    def _grown(
+        self, make: Callable[[Schema, At], Json], form: Schema, key: str, wanted: Json, at: At
+    ) -> Iterator[Json]:
+        """The least value, and one with all that is named: what may be left out may be what tells branches apart."""
+        least = make(form, at)
+        yield least
+        if at.depth <= SHALLOW:
+            whole = make(merge(form, {key: wanted}), at)
+            if whole != least:
+                yield whole
 
     def _object(self, form: Schema, at: At) -> Json:
         form = _with_dependents(form)
@@ -276,9 +288,14 @@ def _needs(form: Schema) -> float:
     return len(form.get("required", ())) + float(form.get("minItems", 0)) + float(form.get("minProperties", 0))
 
 
-def _item_schema(form: Schema, index: int) -> Json:
+def _placed(form: Schema) -> list[Json]:
+    """The schemas of the first items, one for each place."""
     items = form.get("items", True)
-    placed = items if isinstance(items, list) else form.get("prefixItems", [])
+    return items if isinstance(items, list) else form.get("prefixItems", [])
+
+
+def _item_schema(form: Schema, index: int) -> Json:
+    items, placed = form.get("items", True), _placed(form)
     if index < len(placed):
         return placed[index]
     return form.get("additionalItems", True) if isinstance(items, list) else items

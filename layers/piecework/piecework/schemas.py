@@ -49,7 +49,8 @@ class Problem(NamedTuple):
 class Checker:
     """One compiled schema; made by `compile_schema`, shared between calls."""
 
-    def __init__(self, validator: jsonschema_rs.Validator, bound: CostBound) -> None:
+    def __init__(self, validator: jsonschema_rs.Validator, bound: CostBound, draft: int) -> None:
+        self.draft = draft
         self._validator = validator
         self._bound = bound
 
@@ -171,7 +172,7 @@ def _compile(key: bytes) -> Checker:
         raise SchemaRejected(_refusal(error)) from None
     except ValueError:
         raise SchemaRejected("the schema cannot be read") from None
-    return Checker(validator, bound)
+    return Checker(validator, bound, dialect.draft)
 
 
 def _copy(key: bytes) -> Json:
