@@ -26,6 +26,7 @@ COMPILE := $(PIECEWORK_UV) pip compile --quiet --universal --python-version 3.11
 STAMP := .synced
 ENVS := .venv/$(STAMP) .venv-ministack/$(STAMP)
 SEEKERS := .venv-seekers/$(STAMP) .venv-x402v1/$(STAMP) build/node/$(STAMP)
+READERS := .venv-openapi/$(STAMP) build/openapi/$(STAMP)
 SETUP_LOG := build/setup.log
 # What set-up says when it fails: one sentence; the tools' own words go to the log.
 WANTED_PYTHON := make: $(PYTHON) is not a Python 3.11 or newer; name one that is installed: make PYTHON=python3.12 …
@@ -105,6 +106,7 @@ lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
 	$(COMPILE) $(LOCK_ARGS) requirements/sam.in -o requirements/sam.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/ministack.in -o requirements/ministack.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/fuzz.in -o requirements/fuzz.txt
+	$(COMPILE) $(LOCK_ARGS) requirements/openapi.in -o requirements/openapi.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/uv.in -o requirements/uv.txt
 
 .PHONY: clean
@@ -115,7 +117,7 @@ clean: ## Remove environments and everything built
 # All that the tests need, set up side by side.
 .PHONY: environments
 environments:
-	@$(MAKE) --no-print-directory --silent -j4 $(ENVS) $(SEEKERS) $(SDKS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP)
+	@$(MAKE) --no-print-directory --silent -j4 $(ENVS) $(SEEKERS) $(SDKS) $(READERS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP)
 
 # uv has an environment of its own, so that syncing another one can never remove it.
 .venv-uv/$(STAMP): requirements/uv.txt
@@ -136,9 +138,9 @@ environments:
 	@$(PIECEWORK_UV) pip sync --quiet --python .venv-$*/bin/python --require-hashes requirements/$*.txt $(TOLD)
 	@touch $@
 
-# The TypeScript x402 client; without Node its tests are skipped with that reason.
-build/node/$(STAMP): requirements/node/package.json requirements/node/package-lock.json
-	@mkdir -p build/node
-	cp requirements/node/package.json requirements/node/package-lock.json build/node/
-	if command -v npm >/dev/null; then npm ci --prefix build/node --silent --no-audit --no-fund --ignore-scripts; fi
+# The TypeScript x402 client, and linters of OpenAPI; without Node their tests are skipped with that reason.
+build/%/$(STAMP): requirements/%/package.json requirements/%/package-lock.json
+	@mkdir -p build/$*
+	cp requirements/$*/package.json requirements/$*/package-lock.json build/$*/
+	if command -v npm >/dev/null; then npm ci --prefix build/$* --silent --no-audit --no-fund --ignore-scripts; fi
 	@touch $@

@@ -10,8 +10,7 @@ from kernel.edge import OPEN
 from kernel.executions import EVENTS_LIMIT, EVENTS_MOST, LIST_LIMIT, LIST_MOST
 from kernel.reading import BODY_BYTES, ID_BYTES, MAX_DEPTH
 from local.openapi.kernel_bodies import CODES, STATUS, schemas
-from local.openapi.parts import STRING, Schema, path_parameter, ref
-from piecework import __version__
+from local.openapi.parts import STRING, Schema, info, path_parameter, ref, servers, tagged, tags
 
 JSON: Final = "application/json"
 EVERY: Final[Schema] = {"X-Request-ID": {"required": True, "schema": {"type": "string", "minLength": 1}}}
@@ -105,12 +104,13 @@ def document() -> Schema:
         paths[path] = {"get": _stream(path, summary, parameters, refusals)}
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Piecework kernel door",
-            "version": __version__,
-            "description": "Executions of agents, their steps and their log. Unknown members are ignored.",
-        },
-        "paths": paths,
+        "info": info(
+            "Piecework kernel door",
+            "Executions of agents, their steps and their log. Unknown members are ignored.",
+        ),
+        "servers": servers(8789),
+        "tags": tags(paths),
+        "paths": tagged(paths, "docs/kernel.md"),
         "components": {
             "schemas": schemas(),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "description": "one of the tokens"}},

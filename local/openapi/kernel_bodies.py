@@ -79,7 +79,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         {
             "accepted": {"type": "boolean"},
             "step_id": UUID,
-            "pending_approval": {"const": True},
+            "pending_approval": {"type": "boolean", "description": "true: a person is asked; else it is absent"},
             "error": STRING,
             "rule_id": STRING,
         },

@@ -1,12 +1,35 @@
 """Small schemas that the documents of all doors are made of."""
 
+from collections.abc import Mapping
 from typing import Any, Final
+
+from piecework import __version__
 
 Schema = dict[str, Any]
 
 REF: Final = "#/components/schemas/{model}"
 STRING: Final[Schema] = {"type": "string"}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+TAGS: Final = {  # the first words of all paths
+    "agent-events": "events of an agent's life",
+    "agents": "what agents' processes ask for and report",
+    "approvals": "steps that wait for a person",
+    "artifacts": "bytes of evidence",
+    "capabilities": "what the runtime serves",
+    "contracts": "signed contracts",
+    "execute": "work",
+    "executions": "executions, their log and their signals",
+    "health": "whether the door is alive",
+    "healthz": "whether the door is alive",
+    "manifest": "who works here, and for what price",
+    "metrics": "numbers for operators",
+    "ready": "whether storage answers",
+    "runners": "jobs of tool runners",
+    "stream": "a task as it goes on",
+    "tasks": "tasks and their results",
+    "tools": "the directory of tools",
+    "verify": "verdicts",
+}
 SHA256: Final[Schema] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 
 
@@ -24,3 +47,51 @@ def path_parameter(name: str, pattern: str) -> Schema:
 def ref(model: str) -> Schema:
     """A reference to a named schema of the document."""
     return {"$ref": REF.format(model=model)}
+
+
+def info(title: str, description: str) -> Schema:
+    """What a document is about, who answers for it, and under which licence."""
+    return {
+        "title": title,
+        "version": __version__,
+        "description": description,
+        "license": {"name": "MIT", "identifier": "MIT"},
+        "contact": {"name": "The Piecework authors"},
+    }
+
+
+def servers(port: int) -> list[Schema]:
+    """Where a door answers: under `make run`, and as it is deployed."""
+    deployed = {
+        "api": {"default": "abcde12345", "description": "the API's id, from the stack's outputs"},
+        "region": {"default": "eu-central-1"},
+        "stage": {"default": "prod"},
+    }
+    return [
+        {"url": f"http://127.0.0.1:{port}", "description": "make run"},
+        {
+            "url": "https://{api}.execute-api.{region}.amazonaws.com/{stage}",
+            "description": "a deployed stack",
+            "variables": deployed,
+        },
+    ]
+
+
+def tagged(paths: Mapping[str, Schema], page: str) -> dict[str, Schema]:
+    """The paths' operations, each under the tag that is the path's first word, with the page that describes it."""
+    return {
+        path: {
+            method: {"description": f"More in {page}.", **operation, "tags": [_tag(path)]}
+            for method, operation in operations.items()
+        }
+        for path, operations in paths.items()
+    }
+
+
+def tags(paths: Mapping[str, Schema]) -> list[Schema]:
+    """Every tag of the paths."""
+    return [{"name": name, "description": TAGS[name]} for name in sorted({_tag(path) for path in paths})]
+
+
+def _tag(path: str) -> str:
+    return path.removeprefix("/v0").split("/")[1]

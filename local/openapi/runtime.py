@@ -2,8 +2,19 @@
 
 from typing import Final
 
-from local.openapi.parts import COUNT, REF, SHA256, STRING, Schema, an_object, path_parameter
-from piecework import __version__
+from local.openapi.parts import (
+    COUNT,
+    REF,
+    SHA256,
+    STRING,
+    Schema,
+    an_object,
+    info,
+    path_parameter,
+    servers,
+    tagged,
+    tags,
+)
 from piecework.http import BODY_LIMIT
 from piecework.wattswarm.door import ROUTES, STATUS
 from piecework.wattswarm.event_messages import AgentEventCallback
@@ -81,14 +92,16 @@ OPERATIONS: Final[dict[str, Operation]] = {
 
 def document() -> Schema:
     """The whole OpenAPI document."""
+    paths = {path: {method.lower(): operation(path) for method in methods} for path, methods in ROUTES.items()}
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Piecework runtime door",
-            "version": __version__,
-            "description": "What a WattSwarm kernel calls. Unknown members are ignored; errors are never 408 or 429.",
-        },
-        "paths": {path: {method.lower(): operation(path) for method in methods} for path, methods in ROUTES.items()},
+        "info": info(
+            "Piecework runtime door",
+            "What a WattSwarm kernel calls. Unknown members are ignored; errors are never 408 or 429.",
+        ),
+        "servers": servers(8787),
+        "tags": tags(paths),
+        "paths": tagged(paths, "README.md and the page of this endpoint in docs/"),
         "components": {
             "schemas": {**request_schemas(), **ANSWERS},
             "securitySchemes": {

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from local.openapi.parts import COUNT, STRING, Schema, an_object, path_parameter, ref
+from local.openapi.parts import COUNT, STRING, Schema, an_object, info, path_parameter, ref, servers, tagged, tags
 from local.openapi.worker_bodies import CONTRACT_PATTERN, TASK_PATTERN, UNITS, schemas
-from piecework import __version__
 from piecework.hire.door import BODY_BYTES, CONTENT_TYPE, CONTRACT_BYTES, JSON_DEPTH, ROUTES
 from piecework.hire.errors import CODES
 from piecework.hire.payments import HEADER, HEADER_BYTES
@@ -61,18 +60,21 @@ PAYMENTS: Final[list[Schema]] = [
 
 def document() -> Schema:
     """The whole OpenAPI document."""
+    paths = {
+        path: {method.lower(): OPERATIONS[path] | _path_of(path) for method in methods}
+        for path, methods in ROUTES.items()
+    }
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Piecework worker door",
-            "version": __version__,
-            "description": "HIRE/1.0 execution phase, paid through x402. No login: contracts are signed, tasks paid.",
-        },
-        "paths": {
-            path: {method.lower(): OPERATIONS[path] | _path_of(path) for method in methods}
-            for path, methods in ROUTES.items()
-        },
+        "info": info(
+            "Piecework worker door",
+            "HIRE/1.0 execution phase, paid through x402. No login: contracts are signed, tasks paid.",
+        ),
+        "servers": servers(8788),
+        "tags": tags(paths),
+        "paths": tagged(paths, "docs/hire.md"),
         "components": {"schemas": schemas()},
+        "security": [],
     }
 
 

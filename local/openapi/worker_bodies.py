@@ -35,7 +35,7 @@ FILE: Final = an_object(
         "mime": STRING,
         "size": COUNT,
         "checksum": SHA256,
-        "withheld": {"const": True},
+        "withheld": {"type": "boolean", "description": "true: not paid yet; else it is absent"},
     },
     optional=("url", "withheld"),
 )
