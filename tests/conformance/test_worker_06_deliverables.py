@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -143,7 +144,7 @@ def test_deliverable_checksum(door):
         assert "sha256:" + hashlib.sha256(got.content).hexdigest() == entry["checksum"]
         assert got.status_code == 200 and len(got.content) == entry["size"]
         assert got.headers["content-type"] == entry["mime"]
-        assert got.headers["content-disposition"].startswith("attachment; filename*=UTF-8''")
+        assert re.match(r"attachment; filename=\"[^\"]+\"; filename\*=UTF-8''", got.headers["content-disposition"])
 
 
 def test_deliverable_traversal(door):
