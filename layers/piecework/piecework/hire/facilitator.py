@@ -6,8 +6,10 @@
     facilitator.settle(payment, terms, seconds) -> Answer | NotSent | Interrupted       # never raises: see settlement
     SupportedKinds(facilitator).check(network, version)  # cached for an hour; raises PAYMENT_PROVIDER_UNAVAILABLE
 
-`paymentRequirements` is always our own entry, never the client's. A readable `isValid` or `success` counts whatever the
-HTTP status: the CDP facilitator refuses with 400 and reports a pending settlement with 500.
+`paymentRequirements` is always our own entry, never the client's, and so are the unsigned members of the payload:
+`accepted`, which was compared with it, and `resource`. A readable `isValid` or `success` counts whatever the HTTP
+status: the CDP facilitator refuses with 400 and reports a pending settlement with 500. What it says of its own trouble
+(`unexpected_…`, or an unknown reason beside a status of 500) is no verdict.
 """
 
 import ssl
@@ -21,11 +23,12 @@ from piecework.hire.errors import WorkerError
 from piecework.hire.exchange import Answer, Endpoint, Interrupted, NotSent
 from piecework.hire.networks import Network
 from piecework.hire.payments import Payment
-from piecework.hire.reasons import read_reason
+from piecework.hire.reasons import is_verdict, read_reason
 from piecework.hire.terms import SCHEME, PaymentTerms
 from piecework.jsons import Json
-from piecework.reasons import Warn, silent
+from piecework.reasons import Warn, silent, tell
 
+TO: Final = "facilitator"  # its name in the log
 VERIFY_SECONDS: Final = 8.0
 SETTLE_SECONDS_QUEUED: Final = 20.0
 SETTLE_SECONDS_INLINE: Final = 10.0
@@ -90,7 +93,8 @@ class HttpFacilitator:
         tls: ssl.SSLContext | None = None,
         warn: Warn = silent,
     ) -> None:
-        self._endpoint = Endpoint(url, tls=tls, to="facilitator", warn=warn)
+        self._warn = warn
+        self._endpoint = Endpoint(url, tls=tls, to=TO, warn=warn)
         self._authenticate = authenticate
         self._verify_seconds = verify_seconds
 
@@ -99,25 +103,32 @@ class HttpFacilitator:
         answer = self._send("GET", "/supported", None, SUPPORTED_SECONDS)
         kinds = answer.document.get("kinds") if isinstance(answer, Answer) and answer.document else None
         if not isinstance(kinds, list):
-            raise unavailable()
+            raise self._trouble("supported", answer)
         return Kinds(frozenset(_kind(kind) for kind in kinds if isinstance(kind, dict)))
 
     def verify(self, payment: Payment, terms: PaymentTerms) -> Verdict:
         """Raises as `Facilitator.verify`."""
         answer = self._send("POST", "/verify", _question(payment, terms), self._verify_seconds)
-        verdict = read_verdict(answer.document, payment) if isinstance(answer, Answer) and answer.document else None
+        verdict = read_verdict(answer, payment) if isinstance(answer, Answer) else None
         if verdict is None:
-            raise unavailable()
+            raise self._trouble("verify", answer)
         return verdict
 
     def settle(self, payment: Payment, terms: PaymentTerms, seconds: float) -> Settled:
         """As `Facilitator.settle`."""
         return self._send("POST", "/settle", _question(payment, terms), seconds)
 
+    def _trouble(self, call: str, heard: Settled) -> WorkerError:
+        """What the seeker is told where there is no verdict; whatever failed as a call is in the log already."""
+        if isinstance(heard, Answer) and heard.status < 300:
+            tell(self._warn, TO, status=heard.status, reason=f"no_verdict_in_{call}")
+        return unavailable(_told(heard))
+
     def _send(self, method: str, path: str, body: Json, seconds: float) -> Settled:
         try:
             headers = self._authenticate(method, self._endpoint.url + path)
         except CredentialsMissing:
+            tell(self._warn, TO, reason="CredentialsMissing", sent=False)
             return NotSent("CredentialsMissing")
         return self._endpoint.exchange(method, path, body, headers, seconds)
 
@@ -166,13 +177,14 @@ class SupportedKinds:
             return self._known[1]
 
 
-def read_verdict(document: Mapping[str, Json], payment: Payment) -> Verdict | None:
+def read_verdict(answer: Answer, payment: Payment) -> Verdict | None:
     """The verdict in an answer of `/verify`, or None when there is none in it."""
-    is_valid = document.get("isValid")
+    document = answer.document or {}
+    is_valid, reason = document.get("isValid"), read_reason(document.get("invalidReason"))
     if not isinstance(is_valid, bool):
         return None
     if not is_valid:
-        return Verdict(is_valid=False, reason=read_reason(document.get("invalidReason")))
+        return Verdict(is_valid=False, reason=reason) if is_verdict(reason, answer.status) else None
     if payer_differs(document.get("payer"), payment):
         return Verdict(is_valid=False, reason=PAYER_MISMATCH, payer_differs=True)
     return Verdict(is_valid=True)
@@ -193,11 +205,22 @@ def unavailable(message: str = "the payment provider cannot be reached; nothing 
     return WorkerError("PAYMENT_PROVIDER_UNAVAILABLE", message, headers=RETRY_AFTER)
 
 
+def _told(heard: Settled) -> str:
+    """What the seeker reads: whether the provider could be reached, and whether it refused."""
+    if not isinstance(heard, Answer):
+        return "the payment provider cannot be reached; nothing was charged, try again"
+    if 400 <= heard.status < 500:
+        return "the payment provider refused the request; nothing was charged, try again later"
+    return "the payment provider gave no verdict; nothing was charged, try again"
+
+
 def _question(payment: Payment, terms: PaymentTerms) -> dict[str, Json]:
+    entry = terms.entry(payment.version)
+    ours = {"accepted": entry, "resource": terms.resource} if payment.version == 2 else {}
     return {
         "x402Version": payment.version,
-        "paymentPayload": payment.document,
-        "paymentRequirements": terms.entry(payment.version),
+        "paymentPayload": payment.document | ours,
+        "paymentRequirements": entry,
     }
 
 

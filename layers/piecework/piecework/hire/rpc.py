@@ -137,11 +137,12 @@ class RpcChain:
     def _call(self, method: str, *params: Json, seconds: float = CALL_SECONDS) -> Json:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
         answer = self._node().exchange("POST", "", request, {}, min(seconds, self._seconds))
-        if not isinstance(answer, Answer) or answer.document is None or "result" not in answer.document:
+        document = answer.document if isinstance(answer, Answer) else None
+        if document is None:
             raise ChainUnavailable(f"the node did not answer {method}")
-        if answer.document.get("error") is not None:
+        if document.get("error") is not None or "result" not in document:
             raise ChainUnavailable(f"the node refused {method}")
-        return answer.document["result"]
+        return document["result"]
 
 
 def word(value: str) -> str:

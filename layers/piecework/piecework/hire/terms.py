@@ -93,6 +93,11 @@ class PaymentTerms:
         return f"HIRE contract {self.contract_id}"
 
     @property
+    def resource(self) -> dict[str, Json]:
+        """What is paid for; a client's copy of it is not signed, so ours goes to the facilitator."""
+        return {"url": self.resource_url, "description": self.description, "mimeType": MEDIA_TYPE}
+
+    @property
     def extra(self) -> dict[str, Json]:
         """The token's signing domain, and the order of work and settlement where it is not the usual one."""
         domain: dict[str, Json] = {"name": self.network.eip712_name, "version": self.network.eip712_version}
@@ -177,11 +182,10 @@ def encoded(document: Mapping[str, Json]) -> str:
 
 
 def _headers(terms: PaymentTerms, error: str) -> dict[str, str]:
-    resource = {"url": terms.resource_url, "description": terms.description, "mimeType": MEDIA_TYPE}
     required: dict[str, Json] = {
         "x402Version": 2,
         "error": error,
-        "resource": resource,
+        "resource": terms.resource,
         "accepts": [terms.entry(2)],
         "extensions": {},
     }
