@@ -559,6 +559,20 @@ def test_results_are_kept_for_their_days(stage):
     assert stage.get(contract, task_id).status == 404
 
 
+@pytest.mark.parametrize(("then", "now", "kept"), [(30, 7, 30), (7, 30, 7), (90, 7, 90)])
+def test_a_result_is_kept_for_the_days_that_were_promised_when_it_was_made(stub, then, now, kept):
+    before = Stage(stub, rules={"result_days": then})
+    contract = before.contract()
+    before.post(contract, BODY, before.pay(contract))
+    stores = {"contracts": before.contracts, "executions": before.executions, "files": before.files}
+    after = Stage(stub, clock=before.clock, rules={"result_days": now}, ports=stores)
+
+    after.clock.move((kept - 0.1) * 86_400)
+    assert after.post(contract).status == 200
+    after.clock.move(0.2 * 86_400)
+    assert after.post(contract).status == 410
+
+
 def test_facilitator_not_supported(stage, stub):
     contract = stage.contract()
     stub.say("supported", "none")
@@ -668,10 +682,7 @@ def test_work_that_fails_after_upfront_payment_is_owed_back(stage):
     stage.settle_down()
 
     assert stage.state(contract) is State.FAILED_PERMANENT
-    assert [(row.kind, row.atomic) for row in stage.executions.rows] == [
-        ("platform_fee_due", 50_000),
-        ("refund_due", 5_000_000),
-    ]
+    assert [(row.kind, row.atomic) for row in stage.executions.rows] == [("refund_due", 5_000_000)]
     assert stage.post(contract, {"brief": "x"}).status == 409
     assert replace(stage.standing(contract)).payment_status == "settled"
 
@@ -687,7 +698,7 @@ def test_work_that_was_paid_upfront_and_timed_out_is_owed_back_and_says_so(stage
 
     assert answer.status == 504 and answer.body["payment"]["status"] == "settled"
     assert "owed back" in answer.body["error"]["message"] and "nothing" not in answer.body["error"]["message"]
-    assert [row.kind for row in stage.executions.rows] == ["platform_fee_due", "refund_due"]
+    assert [row.kind for row in stage.executions.rows] == ["refund_due"]
 
 
 def test_an_upfront_payment_that_is_not_taken_is_asked_for_again(stage, stub):

@@ -81,3 +81,27 @@ class TestOverflow:
         overflow.put(pointer, b"second")
 
         assert overflow.get(pointer) == b"first"
+
+
+def tags_of(client, bucket, key):
+    return {tag["Key"]: tag["Value"] for tag in client.get_object_tagging(Bucket=bucket, Key=key)["TagSet"]}
+
+
+def test_hired_work_says_how_long_it_was_promised(embedded_aws):
+    import hashlib
+
+    from piecework.aws.bucket import OverflowBucket
+    from piecework.aws.deliverables_bucket import DeliverablesBucket
+
+    client, bucket = embedded_aws.client("s3"), embedded_aws.new_bucket()
+    key = "arn:aws:kms:us-east-1:000000000000:key/local"
+    digest = hashlib.sha256(b"x").digest()
+    DeliverablesBucket(lambda: client, bucket, key=key, keep_days=30).put(
+        "deliverables/a", b"x", digest, "text/plain", ""
+    )
+    OverflowBucket(lambda: client, bucket, keep_days=7).put("work/a", b"{}")
+    OverflowBucket(lambda: client, bucket).put("results/a", b"{}")
+
+    assert tags_of(client, bucket, "deliverables/a") == {"keep-days": "30"}
+    assert tags_of(client, bucket, "work/a") == {"keep-days": "7"}
+    assert tags_of(client, bucket, "results/a") == {}

@@ -312,12 +312,35 @@ def test_the_defaults_of_the_template_are_the_defaults_of_the_code(functions):
     assert WorkerSettings.from_env(variables) == WorkerSettings.from_env(stated)
 
 
-def test_deliverables_outlive_their_results_by_a_day(raw_template, load_template):
-    for days in raw_template["Parameters"]["ResultDays"]["AllowedValues"]:
-        bucket = load_template(ResultDays=str(days)).of_type("AWS::S3::Bucket")["Bucket"]
-        rules = {rule.get("Prefix"): rule.get("ExpirationInDays") for rule in bucket["LifecycleConfiguration"]["Rules"]}
+DOUBT_DAYS = 3  # from a file's writing to the end of its task: a day of work, then two of an unknown settlement
 
-        assert rules["deliverables/"] == rules["work/"] == days + 1
+
+@pytest.mark.parametrize("prefix", ["deliverables/", "work/"])
+def test_what_was_promised_outlives_the_promise_whatever_it_is_today(raw_template, load_template, prefix):
+    offered = raw_template["Parameters"]["ResultDays"]["AllowedValues"]
+    settings = [load_template(ResultDays=str(days)).of_type("AWS::S3::Bucket")["Bucket"] for days in offered]
+    lives = [_lives(bucket["LifecycleConfiguration"]["Rules"], prefix) for bucket in settings]
+
+    assert all(life == lives[0] for life in lives)  # another promise deletes nothing that is there
+    for days in offered:
+        assert lives[0].get(str(days), lives[0][None]) > days + DOUBT_DAYS
+        assert lives[0][None] >= lives[0].get(str(days), 0)
+
+
+def _lives(rules, prefix):
+    """Days by the promise that an object's tag names; None: the rule for all of them."""
+    of_prefix = [rule for rule in rules if rule.get("Prefix") == prefix]
+    return {
+        (tags[0]["Value"] if (tags := rule.get("TagFilters")) else None): rule["ExpirationInDays"] for rule in of_prefix
+    }
+
+
+def test_whoever_writes_what_is_promised_may_say_for_how_long(worker):
+    for name in ("Hire", "Task"):
+        own = [one for one in statements(worker, name) if isinstance(one, dict)]
+        writers = [one for one in own if "s3:PutObject" in one.get("Action", ())]
+
+        assert len(writers) == 2 and all("s3:PutObjectTagging" in one["Action"] for one in writers)
 
 
 def test_tables_forget_by_themselves_where_they_should_and_survive_the_stack(raw_template, worker):

@@ -24,7 +24,14 @@ CONFLICT_TRIES: Final = 8  # with pauses that double: 5 s in all, longer than S3
 CONFLICT_GAP_SECONDS: Final = 0.04
 THE_BUCKET: Final = "the bucket"
 
+KEEP_DAYS: Final = "keep-days"  # the tag that the template's lifecycle rules look at
+
 S3Of = Callable[[], "S3Client"]  # the client is made on the first call that needs it
+
+
+def kept_for(days: int) -> dict[str, Any]:
+    """The tag by which the bucket's rules know how long an object was promised; none for 0."""
+    return {"Tagging": f"{KEEP_DAYS}={days}"} if days else {}
 
 
 def put_once(
@@ -84,12 +91,13 @@ class EvidenceBucket(EvidenceStore):
 class OverflowBucket(Overflow):
     """Results over the inline limit in S3."""
 
-    def __init__(self, s3: S3Of, bucket: str) -> None:
+    def __init__(self, s3: S3Of, bucket: str, *, keep_days: int = 0) -> None:
         self._s3 = s3
         self._bucket = bucket
+        self._keep_days = keep_days
 
     def put(self, pointer: str, body: bytes) -> None:
-        put_once(self._s3(), self._bucket, pointer, body, "application/json")
+        put_once(self._s3(), self._bucket, pointer, body, "application/json", **kept_for(self._keep_days))
 
     def get(self, pointer: str) -> bytes:
         with aws_errors(THE_BUCKET):

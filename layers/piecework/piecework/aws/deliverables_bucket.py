@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from botocore.exceptions import ClientError
 
-from piecework.aws.bucket import ABSENT, THE_BUCKET, S3Of, put_once
+from piecework.aws.bucket import ABSENT, THE_BUCKET, S3Of, kept_for, put_once
 from piecework.aws.clients import aws_errors, error_code
 from piecework.hire.deliverables import Deliverables, Link, base64_digest
 from piecework.pieces import now_in_ms
@@ -37,6 +37,7 @@ class DeliverablesBucket(Deliverables):
         *,
         key: str = "",
         link_seconds: int = LINK_SECONDS,
+        keep_days: int = 0,
         clock: Callable[[], int] = now_in_ms,
         credentials_end_ms: Callable[[], int | None] = lambda: None,
     ) -> None:
@@ -44,6 +45,7 @@ class DeliverablesBucket(Deliverables):
         self._bucket = bucket
         # Without a key id S3 takes the key that AWS manages for the account, and makes it where there is none yet.
         self._key: _Key = {"SSEKMSKeyId": key} if key else {}
+        self._keep_days = keep_days
         self._link_seconds = min(link_seconds, SIGNED_SECONDS)
         self._clock = clock
         self._credentials_end_ms = credentials_end_ms
@@ -60,6 +62,7 @@ class DeliverablesBucket(Deliverables):
             ServerSideEncryption="aws:kms",
             BucketKeyEnabled=True,  # spares a call to KMS for each object
             **self._key,
+            **kept_for(self._keep_days),
         )
 
     def link(self, key: str) -> Link:

@@ -80,7 +80,16 @@ def assemble(ports: Ports, rules: Rules, *, inline_bytes: int = INLINE_BYTES, bo
         record_item=lambda execution, item: ports.executions.add_item(execution.contract_id, execution.lease, item),
     )
     charging = Charging(ports.executions, ports.facilitator, ports.chain_of, ports.clock, ports.nudge, ports.log)
-    attempts = Attempts(ports.executions, work, charging, ports.clock, ports.enqueue, ports.log, renewal=ports.renewal)
+    attempts = Attempts(
+        ports.executions,
+        work,
+        charging,
+        ports.clock,
+        ports.enqueue,
+        ports.log,
+        renewal=ports.renewal,
+        keeps_days=rules.result_days,
+    )
     bodies = Bodies(rules.public_base_url, ports.files, ports.clock, ports.stream_url)
     views = Views(work, bodies, rules, ports.clock)
     driving = _driving(ports, attempts, charging, views)

@@ -45,6 +45,7 @@ class Attempts:
     log: Log
     renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
     token: Callable[[], str] = new_token
+    keeps_days: int = 0  # how long what ends now is promised to be readable
 
     def leased(self) -> dict[str, Any]:
         """What a record says while this runner works on it."""
@@ -147,6 +148,7 @@ class Attempts:
             "is_partial": done.is_partial,
             "failure": None,
             "items": done.items,
+            "keeps_days": self.keeps_days,  # the files were written under this promise, too
         }
         if execution.is_paid:
             result["items"] = ()
@@ -200,6 +202,7 @@ class Attempts:
         now_ms = self.clock()
         owed = late_fee_rows if target in DELIVERED else refund_rows
         freed = {} if execution.is_paid else {"payment_status": "not_charged", "claim_status": "released"}
+        changes.setdefault("keeps_days", execution.keeps_days or self.keeps_days)
         after = execution.moved(
             target, lease="", lease_until_ms=0, due_ms=0, finished_at_ms=now_ms, payment="", **freed, **changes
         )

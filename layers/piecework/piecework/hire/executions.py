@@ -117,6 +117,7 @@ class Execution:
     failure: Failure | None = None
     finished_at_ms: int = 0
     has_webhook: bool = False
+    keeps_days: int = 0  # how long its end was promised to be readable; 0: as the settings say
     owes_fee: bool = False  # paid before the work, which owes the platform its share once it is delivered
     resolution: Mapping[str, Json] | None = None  # what an operator said of an unknown settlement, and upon what
     items: tuple[Item, ...] = ()  # finished before the end, by the runner that holds or held the lease last
@@ -128,6 +129,10 @@ class Execution:
     @property
     def is_paid(self) -> bool:
         return self.payment_status in ("settled", "settled_unconfirmed")
+
+    def kept_until_ms(self, result_days: int) -> int:
+        """Until when its end can be read: as was promised when it was recorded, whatever the settings say by now."""
+        return self.finished_at_ms + (self.keeps_days or result_days) * DAY_MS
 
     @property
     def owes_refund(self) -> bool:
@@ -151,8 +156,9 @@ class Execution:
 
     @property
     def expires_at(self) -> int:
-        """When the record may be forgotten, epoch seconds: 90 days on, and past the authorization's end."""
-        kept_ms = max(self.created_at_ms, self.finished_at_ms) + KEPT_DAYS * DAY_MS
+        """When the record may be forgotten, epoch seconds: past every promise, 90 days, and the authorization's end."""
+        days = max(KEPT_DAYS, self.keeps_days) + 1
+        kept_ms = max(self.created_at_ms, self.finished_at_ms) + days * DAY_MS
         return max(kept_ms // 1000, self.valid_before + 86_400)
 
     def is_leased(self, now_ms: int) -> bool:

@@ -137,7 +137,7 @@ class Recording(Telling):
         stream = stream_of(execution)
         recorder = self._recorder
         if recorder is None or recorder.stream != stream:
-            recorder = Recorder(self.log, stream, (execution.ends_at_ms + 2 * KEPT_MS) // 1000)
+            recorder = Recorder(self.log, stream, events_until(execution))
         self._recorder = recorder
         return recorder
 
@@ -217,6 +217,14 @@ def frames(events: Sequence[Event], *, first: bool) -> Iterator[bytes]:
     """The events as bytes; the first of an answer tells how soon to come back."""
     for place, event in enumerate(events):
         yield event.frame(retry=first and place == 0)
+
+
+def events_until(execution: Execution) -> int:
+    """When a task's events may be forgotten, epoch seconds: past the day after its end, however late that comes.
+
+    A settlement that is unknown may end two days after the claim (2.8); a further day is for clocks and a late look.
+    """
+    return (max(execution.ends_at_ms, execution.created_at_ms + 2 * KEPT_MS) + 2 * KEPT_MS) // 1000
 
 
 def stream_of(execution: Execution) -> str:

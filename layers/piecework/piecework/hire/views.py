@@ -93,8 +93,7 @@ class Views:
 
     def is_forgotten(self, execution: Execution) -> bool:
         """Whether the result is past its retention."""
-        kept_ms = self.rules.result_days * 86_400_000
-        return execution.is_ended and self.clock() >= execution.finished_at_ms + kept_ms
+        return execution.is_ended and self.clock() >= execution.kept_until_ms(self.rules.result_days)
 
 
 def _answer(demand: Demand) -> Answer:
