@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from piecework import jsons
 from piecework.errors import Refused, Retryable, UpstreamFailed
 from piecework.models.answers import read_answer
 from piecework.models.chat import QuestionRejected, Reply
 from piecework.models.completing import Completion
+from piecework.models.prompt import first_message
 from tests.support.completions import (
     BRAIN,
     FITTING,
@@ -250,6 +252,29 @@ def test_whole_numbers_are_written_as_integers_where_the_schema_asks_for_them():
 
     assert fitted == {"n": 3, "x": 1.5}
     assert isinstance(fitted["n"], int)
+
+
+@pytest.mark.parametrize("number", ["12345678901234567890123", "0.12345678901234567890123", "3.0000000000000000001"])
+def test_a_models_number_that_no_double_is_is_asked_for_anew_and_not_rounded(number):
+    fit = read_answer(a_task({"type": "object"}), Reply(f'{{"n":{number}}}'))
+
+    assert fit.output is None
+    assert "the number at output.n" in fit.problem
+
+
+def test_a_models_number_with_idle_zeros_is_the_number_it_means():
+    assert read_answer(a_task({"type": "object"}), Reply('{"n":1.50,"m":1.0E2}')).output == {"n": 1.5, "m": 100.0}
+
+
+def test_a_model_reads_numbers_as_they_were_written():
+    inputs = getattr(jsons, "loads_exact", jsons.loads)('{"prompt":"p","price":1.50,"far":1e400,"mark":"<"}')
+
+    shown = first_message(replace(a_task(), inputs=inputs))
+
+    assert '"far":1e+400' in shown
+    assert '"price":1.50' in shown
+    assert "\\u003c" in shown
+    assert "Infinity" not in shown
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ too: newer kernels' codec marks its own numbers with it. Runtime specification 0
 from typing import Final
 
 from piecework.errors import BadRequest
-from piecework.jsons import MAX_DEPTH_READ, Json, canonical, check_depth, loads_exact
+from piecework.jsons import MAX_DEPTH_IN, Json, canonical, check_depth, loads_exact
 from piecework.numerals import WrittenFloat, WrittenInt, holds_written, is_exact
 
 KERNEL_NUMBER: Final = "$serde_json::private::Number"
@@ -20,21 +20,20 @@ class Unsendable(ValueError):
     """The value cannot be sent as it is; the text says why and where, and never shows a value."""
 
 
-def sendable(value: Json, wrapped: int = 0) -> tuple[Json, bytes]:
+def sendable(value: Json, levels: int = MAX_DEPTH_IN) -> tuple[Json, bytes]:
     """The value as it will be read back (tuples become lists), and its canonical bytes.
 
-    `wrapped` is in how many containers it is sent: all together may nest as deep as a kernel reads.
+    `levels` is how many containers it may nest: for a kernel `MAX_DEPTH_READ` less those that it is sent in.
 
     Raises:
         Unsendable: it is no JSON, nests too deep, or holds a number or a name that readers take differently.
     """
-    most = MAX_DEPTH_READ - wrapped
     try:
         raw = canonical(value)
-        check_depth(raw, most)
+        check_depth(raw, levels)
         read = loads_exact(raw)
     except (ValueError, BadRequest):
-        raise Unsendable(f"the output is not JSON of at most {most} levels") from None
+        raise Unsendable(f"the output is not JSON of at most {levels} levels") from None
     if holds_written(read):
         read = _settled(read, "output")
         raw = canonical(read)

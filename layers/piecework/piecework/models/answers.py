@@ -6,10 +6,11 @@ from typing import Final
 
 from piecework.errors import BadRequest
 from piecework.executors import Task
-from piecework.jsons import Json, loads
+from piecework.jsons import Json, loads_exact
 from piecework.models.chat import Reply
 from piecework.models.documents import documents
 from piecework.models.thoughts import after_thoughts
+from piecework.outgoing import Unsendable, sendable
 
 NOT_JSON: Final = "it is not one JSON document"
 CUT: Final = "it is cut off before its end; write a shorter one"
@@ -36,7 +37,12 @@ def read_answer(task: Task, reply: Reply) -> Fit:
     if reply.is_cut:
         return Fit(None, CUT)
     problem = None
-    for candidate in _candidates(task, after_thoughts(reply.text)):
+    for reading in _candidates(task, after_thoughts(reply.text)):
+        try:
+            candidate, _ = sendable(reading)  # the numbers it means, not the nearest doubles
+        except Unsendable as reason:
+            problem = problem or str(reason)
+            continue
         for output in (candidate, whole_numbers(candidate)):
             found = task.problem(output)
             if found is None:
@@ -71,10 +77,10 @@ def _candidates(task: Task, text: str) -> Iterator[Json]:
 def _readings(text: str) -> Iterator[Json]:
     """A text as one JSON document; where that is a string, also as the document written inside it."""
     try:
-        value = loads(text)
+        value = loads_exact(text)
         yield value
         while isinstance(value, str):
-            value = loads(value)
+            value = loads_exact(value)
             yield value
     except BadRequest:
         return

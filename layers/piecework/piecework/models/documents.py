@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from piecework.errors import BadRequest
-from piecework.jsons import MAX_DEPTH_IN, Json, loads
+from piecework.jsons import MAX_DEPTH_IN, Json, loads_exact
 
 MOST_WORK: Final = 4_000_000  # characters looked at in one text, some of them often; a reply holds at most 66,000
 TOKEN_WORK: Final = 20  # a bracket or a string costs as much as so many characters
@@ -65,5 +65,5 @@ def _end_of(text: str, start: int) -> tuple[int | None, int]:
 
 def _value(part: str) -> Json:
     if _ESCAPED.match(part):
-        part = loads(f'"{part}"')
-    return loads(part)
+        part = loads_exact(f'"{part}"')
+    return loads_exact(part)

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from piecework.executors import Stage, Task
-from piecework.jsons import Json
+from piecework.jsons import Json, canonical
 from piecework.models.structured import may_hold
+from piecework.numerals import holds_written
 from piecework.seeds import hits
 
 SYSTEM: Final = (
@@ -115,6 +116,8 @@ def _data(name: str, value: Json, limit: int | None = None) -> str:
 
 
 def _json(value: Json) -> str:
+    if holds_written(value):  # numbers that Python would write otherwise, or not at all
+        return canonical(value).decode("utf-8").replace("<", "\\u003c")
     return json.dumps(value, ensure_ascii=False, indent=1).replace("<", "\\u003c")
 
 

@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 from piecework.errors import BadRequest
-from piecework.jsons import loads
+from piecework.jsons import loads_exact
 from piecework.models.documents import documents
 
 _WORDS: Final = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think"
@@ -55,7 +55,7 @@ def after_thoughts(text: str) -> str:
 
 def _is_document(text: str) -> bool:
     try:
-        loads(text)
+        loads_exact(text)
     except BadRequest:
         return False
     return True

@@ -29,7 +29,7 @@ from piecework.errors import Internal, PieceworkError, Refused, Retryable
 from piecework.event_hook import ROUTES, Decision, EventHook
 from piecework.executors import Log, Run
 from piecework.fingerprints import fingerprint
-from piecework.jsons import Json, canonical, loads
+from piecework.jsons import MAX_DEPTH_READ, Json, canonical, loads
 from piecework.outgoing import Unsendable, sendable
 from piecework.pieces import INLINE_LIMIT, Answer, Claim, Overflow, Pieces, Result, piece_key
 from piecework.steps import PieceSteps, StepTable
@@ -207,7 +207,7 @@ def withheld(decision: object, event: AgentEvent) -> str | None:
 
 def _unwritable(members: dict[str, Json]) -> str | None:
     try:
-        _, raw = sendable(members, wrapped=1)
+        _, raw = sendable(members, MAX_DEPTH_READ - 1)
     except Unsendable as reason:
         return str(reason).replace("output", "decision", 1)
     return f"the decision is over {DECISION_BYTES} bytes" if len(raw) > DECISION_BYTES else None

@@ -14,7 +14,7 @@ from piecework.errors import Internal, PieceworkError, Unprocessable
 from piecework.executors import Artifact, Executor, Log, Outcome, Refused, Run, Stage, Task
 from piecework.faults import fault_of
 from piecework.fingerprints import Fingerprint, fingerprint
-from piecework.jsons import Json, canonical, loads
+from piecework.jsons import MAX_DEPTH_READ, Json, canonical, loads
 from piecework.manifest import Bundle
 from piecework.outgoing import Unsendable, sendable
 from piecework.pieces import Answer, Claim, Pieces, Result, piece_key
@@ -23,6 +23,7 @@ from piecework.steps import PieceSteps, StepTable
 from piecework.wattswarm.evidence import TOTAL_BYTES, admit, admit_refs
 from piecework.wattswarm.execute_messages import Contract, ExecuteRequest, read_contract, read_request
 
+OUTPUT_LEVELS: Final = MAX_DEPTH_READ - 1  # the answer is one more
 OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
 FAILS_MINIMAL: Final = "the output fails the kernel's own check of type, required or properties"
 MIME_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+(?:; ?[a-z0-9-]+=[a-zA-Z0-9.+-]+)?")
@@ -98,7 +99,7 @@ class Order:
     def judge(self, output: Json) -> Judged:
         """The output as it will be read back, and its problem; an executor that asked first is not judged twice."""
         try:
-            output, raw = sendable(output, wrapped=1)
+            output, raw = sendable(output, OUTPUT_LEVELS)
         except Unsendable as reason:
             return Judged(None, str(reason))
         if len(raw) > OUTPUT_BYTES:
