@@ -12,6 +12,7 @@ from piecework.kernel.state import Connection
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel_fakes import new_store
 from tests.support.kernel_tables import new_tables
+from tests.support.lost_answers import LostAnswers
 
 LATER = START_MS + 12_000
 ODD = 'a b/ü#😀"' + "x" * 200
@@ -22,11 +23,14 @@ def clock():
     return FakeClock(START_MS)
 
 
-@pytest.fixture(scope="module", params=["fake", "dynamodb"])
+@pytest.fixture(scope="module", params=["fake", "dynamodb", "lost answers"])
 def store(request, clock):
     if request.param == "fake":
         return new_store(clock)
-    return new_tables(request.getfixturevalue("embedded_aws"), clock)
+    aws = request.getfixturevalue("embedded_aws")
+    return new_tables(
+        aws, clock, client=LostAnswers(aws.client("dynamodb")) if request.param == "lost answers" else None
+    )
 
 
 @pytest.fixture

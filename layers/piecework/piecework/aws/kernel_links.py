@@ -45,7 +45,7 @@ class Links:
             self._rows.put_all([_offer(made, tool_id) for tool_id in made.tools])
             values = {":generation": n(old.generation), ":job": s(old.job_id)} if old else None
             item = _item(made) | {"write": s(secrets.token_hex(8))}
-            if self._rows.put(item, SAME_AND_UNCHANGED if old else ABSENT, values) or self._is_ours(item):
+            if self._rows.put(item, SAME_AND_UNCHANGED if old else ABSENT, values):
                 self._drop_offers(old)
                 return made, old
             self._drop_offers(made)
@@ -119,11 +119,6 @@ class Links:
         self._drop_offers(linked)
         empty(self._rows, "runner", linked.connection.runner_id, linked.connection.consumer_id)
         return True
-
-    def _is_ours(self, item: Item) -> bool:
-        """Whether the link that stands in the way is the one we are writing: our first try's answer was lost."""
-        standing = self._rows.get((item["pk"]["S"], item["sk"]["S"]))
-        return standing is not None and bool(standing["write"] == item["write"])
 
     def _drop_offers(self, linked: Linked | None) -> None:
         """Remove a generation's hints; those of tools it no longer offered go when they are met."""

@@ -1,16 +1,18 @@
 """Requests to the kernel table, in the few forms the door needs; what its rows are called is in kernel_keys.py.
 
-A conditional write answers whether its condition held. A single write that meets a transaction on its item is refused
+A conditional write answers whether its condition held; one that was sent again because its answer was lost recognises
+what its first try wrote. A single write that meets a transaction on its item is refused
 by DynamoDB and repeated here: transactions take milliseconds.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import uniform
 from time import sleep as real_sleep
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
@@ -37,8 +39,16 @@ UNCLAIMED: Final = (
 SAME_AND_OPEN: Final = "generation = :generation AND is_open = :true"
 SAME_LEASE: Final = "generation = :generation AND lease_until = :lease AND is_open = :true"
 DOUBT: Final = "SET doubted_lease = :lease, doubted_until = :until"
+_SET: Final = re.compile(r"(\w+) = (:\w+)")
 TRIES: Final = 10
 GAP_SECONDS: Final = 0.05
+
+
+class Unmet(NamedTuple):
+    """A condition that did not hold: the row as it stands, {} for none, and whether the request was sent before."""
+
+    standing: Item
+    is_repeat: bool
 
 
 class Rows:
@@ -88,9 +98,12 @@ class Rows:
             asked = asked | {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def put(self, item: Item, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
-        """Write a row; False when the condition did not hold."""
+        """Write a row; False when the condition did not hold, and it is not our own first try that stands."""
+        if condition:
+            item = {"write": s(secrets.token_hex(8)), **item}
         given: Write = {"TableName": self.table, "Item": item, **_condition(condition, values)}
-        return self._single(lambda: self.client.put_item(**given)) is not None
+        answer = self._single(lambda: self.client.put_item(**given))
+        return not isinstance(answer, Unmet) or answer.standing.get("write") == item.get("write")
 
     def update(
         self,
@@ -100,7 +113,7 @@ class Rows:
         condition: str = "",
         names: Mapping[str, str] | None = None,
     ) -> Item | None:
-        """Change a row; the new one, or None when the condition did not hold."""
+        """Change a row; the new one, or None when the condition did not hold and did not before a repeat."""
         given: Write = {
             "TableName": self.table,
             "Key": at(key),
@@ -110,7 +123,9 @@ class Rows:
             **({"ExpressionAttributeNames": dict(names)} if names else {}),
         }
         answer = self._single(lambda: self.client.update_item(**given))
-        return None if answer is None else dict(answer["Attributes"])
+        if isinstance(answer, Unmet):
+            return answer.standing if answer.is_repeat and _has_landed(expression, values, answer.standing) else None
+        return dict(answer["Attributes"])
 
     def update_each(self, writes: Sequence[Write]) -> list[bool]:
         """Change up to 100 rows that have nothing to do with each other; per row, whether its condition held."""
@@ -163,9 +178,10 @@ class Rows:
         self.update(key, "REMOVE claimed_until, claim", {}, "attribute_exists(pk)")
 
     def delete(self, key: Key, condition: str = "", values: Mapping[str, Any] | None = None) -> bool:
-        """Remove a row; False when the condition did not hold."""
+        """Remove a row; False when the condition did not hold, unless a repeat finds the row gone."""
         given: Write = {"TableName": self.table, "Key": at(key), **_condition(condition, values)}
-        return self._single(lambda: self.client.delete_item(**given)) is not None
+        answer = self._single(lambda: self.client.delete_item(**given))
+        return not isinstance(answer, Unmet) or (answer.is_repeat and not answer.standing)
 
     def put_all(self, items: Sequence[Item]) -> None:
         """Write rows that nothing depends on yet."""
@@ -189,14 +205,14 @@ class Rows:
         self._sleep(uniform(0, GAP_SECONDS * (attempt + 1) / TRIES))  # noqa: S311  # jitter is no secret
 
     def _single(self, call: Callable[[], Any]) -> Any:
-        """A call's answer; None when its condition did not hold."""
+        """A call's answer, or why its condition did not hold."""
         for attempt in range(TRIES):
             with aws_errors(THE_TABLE):
                 try:
                     return call()
                 except ClientError as error:
                     if error_code(error) == f"{CONDITION_FAILED}Exception":
-                        return None
+                        return _unmet(error)
                     if error_code(error) != f"{CONFLICT}Exception":
                         raise
             self.pause(attempt)
@@ -279,8 +295,22 @@ def at(key: Key) -> Item:
 
 
 def _condition(condition: str, values: Mapping[str, Any] | None) -> Write:
-    given: Write = {"ConditionExpression": condition} if condition else {}
+    given: Write = {}
+    if condition:
+        given = {"ConditionExpression": condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
     return given | ({"ExpressionAttributeValues": dict(values)} if values else {})
+
+
+def _unmet(error: ClientError) -> Unmet:
+    standing: Any = error.response.get("Item") or {}
+    metadata: Any = error.response.get("ResponseMetadata", {})
+    return Unmet(dict(standing), metadata.get("RetryAttempts", 0) > 0)
+
+
+def _has_landed(expression: str, values: Mapping[str, Any], standing: Item) -> bool:
+    """Whether a row is what a `SET` would have made of it: the first try was written, and its answer was lost."""
+    sets = _SET.findall(expression)
+    return bool(sets) and all(standing.get(name) == values[value] for name, value in sets)
 
 
 def _reasons(error: ClientError) -> list[Mapping[str, Any]]:
