@@ -29,6 +29,7 @@ from piecework.hire.contracts import DAY_MS, ContractRecord, record_of, time_tex
 from piecework.hire.executions import WEBHOOK_DUE
 from piecework.hire.facilitator import HttpFacilitator
 from piecework.hire.rpc import RpcChain
+from piecework.hire.starting import TookTooLong
 from piecework.hire.states import State
 from tests.support.contracts import EXAMPLE, change
 from tests.support.crash import Crashed, Tap, Tapped, report
@@ -75,6 +76,11 @@ def stub():
         yield running
 
 
+def frozen(work: Callable[[], object], seconds: float) -> None:
+    """The request must answer before its run has done anything, and the process stands still from then on."""
+    raise TookTooLong
+
+
 class TappedStage(Stage):
     """The door over the embedded AWS with a tap on every call that leaves the process."""
 
@@ -102,6 +108,7 @@ class TappedStage(Stage):
                 "enqueue": self.tap.around("enqueue", lambda execution: self.queue.append(execution.contract_id)),
                 "nudge": self.tap.around("nudge", lambda due, delay_ms: self.nudges.append((due, delay_ms))),
                 "announce": self.tap.around("announce", self._announce),
+                **({"bounded": frozen} if flow.is_frozen else {}),
             },
         )
         self.do = self._perform
@@ -207,6 +214,7 @@ class Flow:
     end: State = State.COMPLETED
     most_runs: int = 2
     changes: tuple[tuple[str, Any], ...] = ()
+    is_frozen: bool = False  # the process, while the request waits for its run
 
 
 def paid(stage: TappedStage) -> None:
@@ -260,6 +268,8 @@ FLOWS = [
     Flow("queued", queued, executor="slow"),
     Flow("left_to_the_queue", queued, works_seconds=16),
     Flow("chained", queued, executor="slow", parts=4, function_ms=120_000, most_runs=4),
+    Flow("handed_over_between_steps", queued, parts=2, most_runs=3),
+    Flow("left_and_frozen", queued, is_frozen=True),
     Flow("told", queued, executor="slow", tells=True),
     Flow("told_and_paid_before", queued, executor="upfront", tells=True),
     Flow("large", paid, bytes=40_000),

@@ -1,4 +1,4 @@
-"""A client whose every conditional write is done and its answer lost, so that it is sent once more, as botocore does after a reset.
+"""A client whose every conditional write is done and its answer lost, so that it is sent once more, as botocore does.
 
 Whoever stands on such a client must come to the same answers as over one that loses nothing. A transaction is sent
 again with its token, which AWS recognises by itself; S3 may find a first try under way before it finds it written.

@@ -268,3 +268,23 @@ def test_the_reason_is_in_the_log_of_the_operator(caplog):
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized to PutItem"}}, "PutItem")
 
     assert "not authorized to PutItem" in caplog.text
+
+
+def test_a_result_that_no_store_takes_ends_the_task_unpaid_after_one_run(stub):
+    from tests.support.fakes import too_large
+
+    stub.reset()
+    stub.ledger.transactions.clear()
+    stage = Stage(stub, inline=False)
+    contract = stage.contract()
+
+    def refuse(*_):
+        raise too_large()
+
+    stage.files.put = refuse
+    answers = [stage.post(contract, BODY, stage.pay(contract))]
+    stage.settle_down(600)
+    answers.append(stage.post(contract))
+
+    assert [answer.status for answer in answers] == [500, 500] and len(stage.runs) == 1
+    assert answers[0].body["error"] == answers[1].body["error"] and stage.charges() == 0

@@ -28,6 +28,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "EXECUTION_TRANSIENT": "the executor could not do this task now; try again",
     "INTERNAL_ERROR": "the executor failed; the worker's log has the reason",
 }
+NOT_STORED: Final = "this worker could not keep the result; its operator's log has the reason"
 UNDEPLOYED: Final = "this worker does not run the contract's executor any more"
 
 
@@ -60,6 +61,11 @@ def ended_by_bug() -> Ended:
 def ended_by_undeployed() -> Ended:
     """The end of a task whose executor is gone: nobody else works in its name."""
     return Ended(Failure("EXECUTION_FAILED", UNDEPLOYED), is_final=True)
+
+
+def ended_by_store() -> Ended:
+    """The end of an attempt whose result no store takes."""
+    return Ended(Failure("EXECUTION_FAILED", NOT_STORED), is_final=True)
 
 
 def as_told(failure: Failure) -> Failure:

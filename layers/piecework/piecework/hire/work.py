@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from piecework.errors import PieceworkError
+from piecework.errors import PieceworkError, RequestRejected
 from piecework.executors import Artifact, Executor, Log, Outcome, Run, Steps, Task
 from piecework.faults import fault_of
 from piecework.hire.chaining import ChainedSteps
@@ -17,7 +17,7 @@ from piecework.hire.choosing import Offer
 from piecework.hire.contracts import ContractRecord
 from piecework.hire.deliverables import Deliverables, store_files
 from piecework.hire.executions import Execution, Failure, Item, Kept
-from piecework.hire.failures import Ended, ended_by, ended_by_bug, ended_by_output, ended_by_undeployed
+from piecework.hire.failures import Ended, ended_by, ended_by_bug, ended_by_output, ended_by_store, ended_by_undeployed
 from piecework.hire.outputs import INLINE_BYTES, Output, OutputRefused, output_of, problem_of
 from piecework.hire.telling import Telling, Told, Unheard
 from piecework.jsons import Json, canonical, loads
@@ -140,11 +140,25 @@ class Work:
         if isinstance(output, Ended):
             return output
         right.check()
-        files = store_files(self._files, f"deliverables/{folder}", output.files, self._log, told.stored)
-        kept = self.keep(f"work/{folder}/result", output.stored(files))
+        kept = self._stored(execution, folder, output, told)
+        if isinstance(kept, Ended):
+            return kept
         model = str(run.facts.get("model", executor.name))
         worked_ms = self._clock() - (execution.started_at_ms or began_ms)
         return Made(kept, worked_ms, model, outcome.is_partial, tuple(told.items))
+
+    def _stored(self, execution: Execution, folder: str, output: Output, told: Told) -> Kept | Ended:
+        """The result with its files; what the stores refuse for good ends the attempt, since each try would work anew.
+
+        Raises:
+            Unavailable: a store is out of reach.
+        """
+        try:
+            files = store_files(self._files, f"deliverables/{folder}", output.files, self._log, told.stored)
+            return self.keep(f"work/{folder}/result", output.stored(files))
+        except RequestRejected as error:
+            self._log.warning("result_not_stored", **_ids(execution), reason=error.message)
+            return ended_by_store()
 
     def _attempt(self, execution: Execution, executor: Executor, task: Task, run: Run) -> Outcome | Ended:
         try:
