@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from local.aws import client as client_of
 from piecework.due import Due
-from piecework.errors import Unavailable
+from piecework.errors import PieceworkError, Unavailable
 from piecework.kernel.commands import Intent
 from piecework.kernel.dues import EXECUTION_DUE
 from piecework.kernel.ports import Moved
@@ -105,8 +105,9 @@ def test_a_transaction_that_met_others_is_decided_again(tables, client, sent, re
 def test_a_transaction_refused_for_another_reason_is_no_conflict(tables, client, sent):
     client.refusal = {"CancellationReasons": [{"Code": "ValidationError"}]}
 
-    with pytest.raises(Unavailable):
+    with pytest.raises(PieceworkError) as refused:
         Stored(tables).create()
+    assert not refused.value.retryable
 
 
 def test_numbers_that_cannot_be_counted_do_not_undo_the_command(tables, client, sent):

@@ -122,10 +122,7 @@ class Rows:
             **_condition(condition, values),
             **({"ExpressionAttributeNames": dict(names)} if names else {}),
         }
-        answer = self._single(lambda: self.client.update_item(**given))
-        if isinstance(answer, Unmet):
-            return answer.standing if answer.is_repeat and _has_landed(expression, values, answer.standing) else None
-        return dict(answer["Attributes"])
+        return self._updated(given)
 
     def update_each(self, writes: Sequence[Write]) -> list[bool]:
         """Change up to 100 rows that have nothing to do with each other; per row, whether its condition held."""
@@ -163,7 +160,7 @@ class Rows:
     def set_lease(self, key: Key, generation: int, until_ms: int, *, is_open: bool) -> bool:
         """Move an open connection's lease, or end it; False when it is of another generation, or ended."""
         given = lease_write(self.table, key, generation, until_ms, is_open=is_open)
-        return self._single(lambda: self.client.update_item(**given)) is not None
+        return self._updated(given | {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}) is not None
 
     def set_leases(self, connections: Sequence[tuple[Key, int]], until_ms: int) -> list[bool]:
         """Move many leases at once."""
@@ -203,6 +200,13 @@ class Rows:
     def pause(self, attempt: int) -> None:
         """Wait for whom we met."""
         self._sleep(uniform(0, GAP_SECONDS * (attempt + 1) / TRIES))  # noqa: S311  # jitter is no secret
+
+    def _updated(self, given: Write) -> Item | None:
+        """The row, where the request asked for it; None when its condition did not hold and did not before a repeat."""
+        answer = self._single(lambda: self.client.update_item(**given))
+        if isinstance(answer, Unmet):
+            return answer.standing if answer.is_repeat and _has_landed(given, answer.standing) else None
+        return dict(answer.get("Attributes", {}))
 
     def _single(self, call: Callable[[], Any]) -> Any:
         """A call's answer, or why its condition did not hold."""
@@ -307,9 +311,9 @@ def _unmet(error: ClientError) -> Unmet:
     return Unmet(dict(standing), metadata.get("RetryAttempts", 0) > 0)
 
 
-def _has_landed(expression: str, values: Mapping[str, Any], standing: Item) -> bool:
+def _has_landed(given: Write, standing: Item) -> bool:
     """Whether a row is what a `SET` would have made of it: the first try was written, and its answer was lost."""
-    sets = _SET.findall(expression)
+    sets, values = _SET.findall(given["UpdateExpression"]), given.get("ExpressionAttributeValues", {})
     return bool(sets) and all(standing.get(name) == values[value] for name, value in sets)
 
 
