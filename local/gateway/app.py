@@ -30,6 +30,7 @@ from local.gateway.variables import SWEEP_SECONDS, of_function
 from local.gateway.visitors import Visitors
 from local.gateway.web_app import WRAPPER, WebApp
 
+BLANKS: Final = " \t"
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024  # what a REST API takes
 MAX_PAYLOAD_BYTES: Final = 6 * 1024 * 1024  # what a synchronous Lambda invocation takes
 FIRST_SERVER_ERROR: Final = 500
@@ -187,16 +188,21 @@ async def _read(request: Request) -> bytes | None:
     return b"".join(parts) if size <= MAX_BODY_BYTES else None
 
 
+def _value(raw: bytes) -> str:
+    """A header's value: blanks around it do not belong to it (RFC 9110 5.5), and a client refuses to send them on."""
+    return raw.decode("latin-1").strip(BLANKS)
+
+
 def _call(request: Request, body: bytes) -> Call:
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
-    trace_id = request.headers.get("x-amzn-trace-id", "")
+    trace_id = request.headers.get("x-amzn-trace-id", "").strip(BLANKS)
     if not trace_id or not trace_id.isascii():  # it goes on as a header that the function's process reads as ASCII
         trace_id = f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"
     return Call(
         method=request.method,
         path=raw.decode("latin-1").partition("?")[0],
         query=request.scope["query_string"].decode("latin-1"),
-        headers=tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw),
+        headers=tuple((name.decode("latin-1"), _value(value)) for name, value in request.headers.raw),
         body=body,
         client=request.client.host if request.client else "127.0.0.1",
         request_id=str(uuid.uuid4()),

@@ -493,6 +493,20 @@ def test_a_web_application_answers_however_many_of_its_answers_are_still_open(ed
         assert client.delete(f"{edge.url}/web").status_code == 200
 
 
+@pytest.mark.parametrize("route", ["/web", "/probe"])
+@pytest.mark.parametrize("value", [b"2 ", b"2\t", b" \t 2 \t", b"2"])
+def test_blanks_around_a_headers_value_do_not_belong_to_it(edge, route, value):
+    """RFC 9110 5.5; sent over a socket of our own, since clients take such blanks away."""
+    host, _, port = edge.url.removeprefix("http://").partition(":")
+    head = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: alice\r\nConnection: close\r\nX-A:%s\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=30) as sock:
+        sock.sendall(head % (route.encode(), value))
+        answer = b"".join(iter(lambda: sock.recv(65_536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b'"2"' in answer and b'"2 ' not in answer and b'"2\\t' not in answer
+
+
 def test_a_web_application_is_told_what_the_edge_knows_and_no_client_can_say_it_instead(edge):
     forged = (b"X-Amzn-Request-Context", b'{"identity":{"sourceIp":"192.0.2.1"}}')
     headers = [(b"authorization", b"alice"), forged, (b"x-text", "\xe9".encode("latin-1"))]

@@ -164,7 +164,7 @@ class Work:
         try:
             return executor(task, run)
         except PieceworkError as error:
-            self._log.warning("attempt_failed", **_ids(execution), code=error.code, reason=error.message)
+            self._log.warning("attempt_failed", **_ids(execution), code=error.code, **fault_of(error))
             return ended_by(error, is_paid=execution.is_paid)
         except Exception as bug:  # noqa: BLE001  # an executor's bug: logged, and answered without its text
             self._log.warning("executor_failed", **_ids(execution), **fault_of(bug))
