@@ -39,6 +39,7 @@ class Completion:
     input_tokens: int = 0
     output_tokens: int = 0
     calls: int = 0
+    unusable: str = ""  # why the last answer could not be taken, in a word: what it says itself may quote the task
 
     def __post_init__(self) -> None:
         self._ends_at_ms = self.run.remaining_ms() - self.brain.budget_ms
@@ -55,7 +56,7 @@ class Completion:
         try:
             return self._converse()
         except PieceworkError as error:
-            self.run.log.warning("completion_failed", code=error.code, reason=error.message, **self._figures())
+            self.run.log.warning("completion_failed", code=error.code, reason=self.unusable, **self._figures())
             raise
         finally:
             self.run.note(**self._figures())
@@ -69,6 +70,7 @@ class Completion:
             if fit.problem is None:
                 return fit.output
             problem = fit.problem
+            self.unusable = "cut" if reply.is_cut else "misfit"
             self.turns = _repairing(asked, reply.text, repair_message(problem))
         raise Refused(f"the model gave no output that fits output_schema: {problem}")
 
