@@ -63,6 +63,7 @@ check: .venv/$(STAMP) .venv-sam/$(STAMP) ## Format, lint, types, template, OpenA
 	$(PY) -m mypy
 	.venv/bin/cfn-lint template.yaml
 	AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-us-east-1} $(SAM) validate --lint --template template.yaml
+	PYTHONPATH=layers/piecework:layers $(PY) -m piecework.manifest --check
 	$(PY) -m local.openapi --check
 
 .PHONY: format

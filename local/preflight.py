@@ -1,11 +1,14 @@
-"""What is wrong with the settings of `make run`, found before anything is started and told in one sentence."""
+"""What is wrong with the settings and executors of `make run`, found before anything starts, a sentence for each."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from local.aws import NotStarted
-from local.gateway.variables import ROOT
+from local.gateway.variables import EXECUTORS, EXECUTORS_PATH, PACKAGE, ROOT
 from piecework.errors import PieceworkError
 from piecework.kernel.policy.sources import load_path
 
@@ -46,3 +49,18 @@ def policy_path(env: Mapping[str, str]) -> str:
     except PieceworkError as error:
         raise NotStarted(f"{POLICY}={given}: {error.message}") from error
     return str(path)
+
+
+def broken_executors(env: Mapping[str, str]) -> list[str]:
+    """File, line and reason of each executor module that cannot be imported; the other executors are served."""
+    own = {name: value for name, value in env.items() if not name.startswith(("AWS_", "PIECEWORK_", "PYTHON"))}
+    path = {"PYTHONPATH": os.pathsep.join((str(PACKAGE), str(EXECUTORS)))}
+    checked = subprocess.run(
+        [sys.executable, "-m", "piecework.manifest", "--check", env.get(EXECUTORS_PATH, "")],
+        env={**own, **path},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    return checked.stderr.splitlines() if checked.returncode else []

@@ -13,7 +13,7 @@ from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
 from local.gateway.variables import KERNEL_TOKENS, PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
-from local.preflight import FIRST_PORT, POLICY, policy_path, port_base
+from local.preflight import FIRST_PORT, POLICY, broken_executors, policy_path, port_base
 from local.template import REGION, Template
 from local.tether import tethered
 
@@ -65,6 +65,8 @@ def main() -> int:
     try:
         base = port_base(env)
         env[POLICY] = policy_path(env)
+        for broken in broken_executors(env):
+            print(f"executor not served: {broken}", file=sys.stderr, flush=True)
         template = Template.load(ROOT / "template.yaml", parameters(env))
         deployed = template.of_type("AWS::Serverless::Api")
         doors = {api: base + distance for api, distance in DOORS.items() if api in deployed}

@@ -8,7 +8,7 @@ from piecework.wiring import capabilities_wiring
 
 wiring = capabilities_wiring()
 
-BODIES = {"/capabilities": wiring.capabilities, "/health": b'{"status":"ok"}'}
+BODIES = {"/capabilities": wiring.capabilities, "/health": wiring.health}
 
 
 def describe(request: Request) -> Response:

@@ -96,7 +96,7 @@ def write_manifest(out: Path) -> None:
     """Import every executor once and write down what it registers."""
     path = os.pathsep.join([str(LAYERS / "piecework"), str(LAYERS)])
     python = os.environ.get("PIECEWORK_PYTHON") or sys.executable
-    _run([python, "-m", "piecework.manifest", str(out)], {"PYTHONPATH": path})
+    _run([python, "-m", "piecework.manifest", str(out)], {"PYTHONPATH": path}, says="")
 
 
 def compile_bytecode(folder: Path, target: Target) -> None:
@@ -127,8 +127,10 @@ def _fresh(folder: Path) -> Path:
     return folder
 
 
-def _run(command: Sequence[str], variables: dict[str, str] | None = None) -> None:
+def _run(command: Sequence[str], variables: dict[str, str] | None = None, says: str | None = None) -> None:
+    """Run a command; `says` stands before what it printed when it fails."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     ended = subprocess.run(command, env=environment | (variables or {}), capture_output=True, text=True, check=False)
     if ended.returncode:
-        raise BuildError(f"{Path(command[0]).name} failed:\n{ended.stdout}{ended.stderr}")
+        before = f"{Path(command[0]).name} failed:\n" if says is None else says
+        raise BuildError(f"{before}{ended.stdout}{ended.stderr}".rstrip())

@@ -196,7 +196,7 @@ def test_run_starts_everything_and_leaves_nothing(tmp_path, ending):
     process, url, log = started(tmp_path)
     pids = descendants(process.pid)
     assert httpx.get(f"{url}/health").json() == {"status": "ok"}
-    assert f"curl {url}/health" in log.read_text()
+    assert all(line in log.read_text() for line in (f"curl {url}/execute", "make demo-hire", "bin/piecework exec ls"))
     assert httpx.get(f"{beside(url, 1)}/manifest").json()["agent_id"] == "agent_work01"
     assert httpx.get(f"{beside(url, 4)}/supported").status_code == 200
 
@@ -240,3 +240,17 @@ def test_run_says_so_when_a_port_is_taken(gateway):
 
     assert done.returncode == 1
     assert "PIECEWORK_PORT_BASE" in done.stderr
+
+
+def test_a_broken_module_beside_the_executors_stops_nobody_else(gateway, tmp_path):
+    (tmp_path / "bent.py").write_text("def (")
+    runtime = gateway(fresh=True, PIECEWORK_EXECUTORS_PATH=str(tmp_path))
+
+    served = runtime.http.post("/execute", json=a_task())
+    unknown = runtime.http.post("/execute", json=a_task(task_type="of-the-bent-one"))
+
+    assert runtime.http.get("/health").json() == {"status": "ok", "broken_executors": ["bent"]}
+    assert runtime.http.get("/capabilities").status_code == served.status_code == 200
+    assert (unknown.status_code, unknown.json()["code"]) == (503, "unavailable")
+    assert f"{tmp_path / 'bent.py'}, line 1: SyntaxError" in runtime.logged()
+    runtime.close()

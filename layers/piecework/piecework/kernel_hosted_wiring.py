@@ -58,10 +58,11 @@ def kernel_hosted_wiring() -> KernelHostedWiring:
 
 
 def hosted_names(env: Mapping[str, str]) -> frozenset[str]:
-    """The agent ids that registered executors serve; none is imported to tell."""
+    """The agent ids that registered executors serve, those that cannot be loaded now too; none is imported to tell."""
     from piecework.manifest import Bundle, load
 
-    return frozenset(Bundle(load(env.get(EXECUTORS_PATH, "")), door="kernel").names)
+    bundle = Bundle(load(env.get(EXECUTORS_PATH, "")), door="kernel")
+    return frozenset((*bundle.names, *bundle.broken_names))
 
 
 def waking_by(clients: Clients, queue_url: str) -> WakeLater:

@@ -2,21 +2,24 @@
 
 At build time `python -m piecework.manifest OUT` imports every module once and writes `manifest.json` into the layer, so
 that a running function knows what is registered without importing any executor, and imports the one it needs. Where no
-manifest was written (a checkout) the modules are imported.
+manifest was written (a checkout) the modules are imported; one that cannot be is listed as broken, and the others are
+served. `--check` as OUT only says which are broken, those of further folders too.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from piecework.broken import Broken, refusal, report
 from piecework.errors import SettingsError, TaskTypeUnknown, Unprocessable
 
 if TYPE_CHECKING:  # a function that only advertises never pays for these imports
@@ -24,6 +27,7 @@ if TYPE_CHECKING:  # a function that only advertises never pays for these import
 
 PACKAGE: Final = "executors"
 FILE_NAME: Final = "manifest.json"
+CHECK: Final = "--check"
 Door = Literal["runtime", "worker", "kernel"]
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -44,6 +48,7 @@ class Manifest(NamedTuple):
     executors: tuple[Entry, ...]
     policies: Mapping[str, str] = NOTHING
     event_hooks: Mapping[str, str] = NOTHING
+    broken: tuple[Broken, ...] = ()
 
 
 def discover(extra_path: str = "") -> Manifest:
@@ -57,20 +62,39 @@ def discover(extra_path: str = "") -> Manifest:
     package = importlib.import_module(PACKAGE)
     folders = [folder for folder in extra_path.split(os.pathsep) if folder and folder not in package.__path__]
     package.__path__.extend(folders)
-    for found in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{PACKAGE}.{found.name}")
+    names = sorted(found.name for found in pkgutil.iter_modules(package.__path__))
+    broken = tuple(found for name in names if (found := _imported(f"{PACKAGE}.{name}")))
+    lost = {found.module for found in broken}  # what a module registered before it broke does not count
     entries = (
         Entry(made.name, made.function.__module__, made.task_types, tuple(made.profiles), made.needs_tools)
         for made in registered().values()
-        if made.function.__module__.startswith(f"{PACKAGE}.")
+        if _is_ours(made.function.__module__, lost)
     )
-    policies = {policy_id: policy.evaluate.__module__ for policy_id, policy in sorted(registered_policies().items())}
+    policies = {
+        policy_id: policy.evaluate.__module__
+        for policy_id, policy in sorted(registered_policies().items())
+        if policy.evaluate.__module__ not in lost
+    }
     hooks = {
         event_type: hook.__module__
         for event_type, hook in sorted(registered_hooks().items())
-        if hook.__module__.startswith(f"{PACKAGE}.")
+        if _is_ours(hook.__module__, lost)
     }
-    return Manifest(tuple(sorted(entries, key=lambda entry: entry.name)), policies, hooks)
+    return Manifest(tuple(sorted(entries, key=lambda entry: entry.name)), policies, hooks, broken)
+
+
+def _imported(module: str) -> Broken | None:
+    """Import a module; what it breaks with, if it does."""
+    spec = importlib.util.find_spec(module)
+    try:
+        importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # the edge to somebody else's code
+        return Broken.of(module, str(spec.origin) if spec else module, error)
+    return None
+
+
+def _is_ours(module: str, lost: Collection[str]) -> bool:
+    return module.startswith(f"{PACKAGE}.") and module not in lost
 
 
 def load(extra_path: str = "") -> Manifest:
@@ -78,7 +102,9 @@ def load(extra_path: str = "") -> Manifest:
     package = importlib.import_module(PACKAGE)
     written = Path(next(iter(package.__path__))) / FILE_NAME
     if extra_path or not written.is_file():
-        return discover(extra_path)
+        found = discover(extra_path)
+        report(found.broken)
+        return found
     data = json.loads(written.read_text("utf-8"))
     entries = (
         Entry(
@@ -118,7 +144,7 @@ class Bundle:
         self.door = door
         self.default = default
         self.strict_task_types = strict_task_types
-        if default and default not in self.names:
+        if default and default not in (*self.names, *self.broken_names):
             raise SettingsError(f"the default executor {default!r} is none that the {door} door can run")
 
     @cached_property
@@ -130,6 +156,11 @@ class Bundle:
     def names(self) -> tuple[str, ...]:
         """Their names."""
         return tuple(entry.name for entry in self.entries)
+
+    @cached_property
+    def broken_names(self) -> tuple[str, ...]:
+        """The names of executors whose modules cannot be imported."""
+        return tuple(name for broken in self.manifest.broken for name in broken.names)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Entry]:
@@ -164,8 +195,11 @@ class Bundle:
 
         Raises:
             TaskTypeUnknown: nobody lists the type, and there is no default or the bundle is strict about types.
+            ExecutorBroken: nobody lists it, and a module that may serve it cannot be imported.
         """
         entry = self._by_task_type.get(task_type)
+        if entry is None and self.manifest.broken:
+            raise refusal([broken.module for broken in self.manifest.broken])
         if entry is None and (self.strict_task_types or not self.default):
             raise TaskTypeUnknown("task_type: not one of those in /capabilities")
         return self.named(entry.name if entry else self.default)
@@ -175,15 +209,30 @@ class Bundle:
 
         Raises:
             Unprocessable: this door runs none.
+            ExecutorBroken: its module cannot be imported.
         """
         entry = self._by_name.get(name)
+        if name in self.broken_names:
+            raise refusal([broken.module for broken in self.manifest.broken if name in broken.names])
         if entry is None:
             raise Unprocessable("no executor has this name")
         from piecework.executors import registered
 
-        importlib.import_module(entry.module)
+        if broken := _imported(entry.module):
+            report([broken])
+            raise refusal([entry.module])
         return registered()[name]
 
 
+def main(out: str, extra_path: str = "") -> int:
+    """Write the manifest, or with `--check` do not; returns 1 when a module is broken, after a line for each."""
+    found = discover(extra_path)
+    for broken in found.broken:
+        print(broken.told, file=sys.stderr)
+    if out != CHECK and not found.broken:
+        write(found, Path(out))
+    return 1 if found.broken else 0
+
+
 if __name__ == "__main__":
-    write(discover(), Path(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

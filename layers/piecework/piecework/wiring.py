@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 
 class CapabilitiesWiring(NamedTuple):
-    """What `/capabilities` needs: its bytes."""
+    """What `/capabilities` and `/health` need: their bytes."""
 
     capabilities: bytes
+    health: bytes
     telemetry: LambdaTelemetry
 
 
@@ -88,7 +89,9 @@ def capabilities_wiring() -> CapabilitiesWiring:
         "provider_family": settings.provider_family,
         "model_id": settings.model_id,
     }
-    return CapabilitiesWiring(canonical(described), LambdaTelemetry(os.environ))
+    broken = sorted(broken.module.rpartition(".")[2] for broken in bundle.manifest.broken)
+    alive = {"status": "ok", **({"broken_executors": broken} if broken else {})}
+    return CapabilitiesWiring(canonical(described), canonical(alive), LambdaTelemetry(os.environ))
 
 
 def execute_wiring() -> ExecuteWiring:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from piecework.broken import refusal
 from piecework.hire.errors import ContractInvalid
 from piecework.jsons import Json
 from piecework.manifest import Bundle
@@ -24,21 +25,25 @@ class Offer:
 
     names: tuple[str, ...]
     default: str = ""
+    broken: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, bundle: Bundle) -> Self:
         """What a bundle's door can run."""
-        return cls(bundle.names, bundle.default)
+        return cls(bundle.names, bundle.default, bundle.broken_names)
 
     def name_for(self, document: Mapping[str, Json]) -> str:
         """The executor that a contract is for.
 
         Raises:
             ContractInvalid: it names one that is not here, or none and there is no default; rule V15.
+            ExecutorBroken: it names one that cannot be loaded now.
         """
         wanted: Sequence[str] = document["task"].get("requirements", ())
         named = [entry for entry in wanted if entry in self.names]
         for entry in wanted:
+            if entry in self.broken:
+                raise refusal([entry])
             if entry not in self.names and EXECUTOR_NAME.fullmatch(entry):
                 raise ContractInvalid(RULE, f"task.requirements: {entry[:SHOWN_CHARACTERS]!r} {self._not_run()}")
         if not named and not self.default:

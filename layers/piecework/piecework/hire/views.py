@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from piecework.broken import ExecutorBroken
 from piecework.executors import Executor
 from piecework.hire.bodies import PENDING, Answer, Bodies, payment_member
 from piecework.hire.contracts import ContractRecord
@@ -38,12 +39,17 @@ class Views:
     clock: Callable[[], int]
 
     def executor_of(self, contract: ContractRecord, execution: Execution | None = None) -> Executor | None:
-        """Who serves a contract, or served it when it was claimed; None where that one is not deployed any more.
+        """Who serves a contract, or served it when it was claimed; None where that one cannot be had any more.
 
         Raises:
             ContractInvalid: nothing is claimed, and nobody serves the contract.
         """
-        return self.work.named(execution.executor) if execution else self.work.executor_of(contract)
+        if execution is None:
+            return self.work.executor_of(contract)
+        try:
+            return self.work.named(execution.executor)
+        except ExecutorBroken:  # what is recorded is settled and told all the same
+            return None
 
     def terms_of(self, contract: ContractRecord, execution: Execution | None = None) -> PaymentTerms:
         """What a contract costs; the same for every request of it."""

@@ -79,8 +79,8 @@ class Work:
         return self._bundle.named(self._offer.name_for(contract.document))
 
     def named(self, name: str) -> Executor | None:
-        """The executor of that name, or None where it is not deployed any more."""
-        return self._bundle.named(name) if name in self._bundle.names else None
+        """The executor of that name, or None where it is not deployed any more. Raises ExecutorBroken."""
+        return self._bundle.named(name) if name in (*self._bundle.names, *self._bundle.broken_names) else None
 
     def keep(self, pointer: str, value: Json) -> Kept:
         """Keep a JSON value: in the record while it is small, else in the bucket under `pointer`."""
