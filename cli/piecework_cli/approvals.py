@@ -40,8 +40,8 @@ def answer(options: argparse.Namespace) -> None:
     if options.reason:
         payload["reason"] = options.reason
     body = {"signal_type": "step.approve", "payload": payload}
-    kernel.ask("POST", at(options.execution, "signal"), body)
-    print(f"step {step_id} {'granted' if options.approved else 'denied'}")
+    done = kernel.ask("POST", at(options.execution, "signal"), body)
+    print(f"step {step_id} {'granted' if options.approved else 'denied'}{' already' if done.get('already') else ''}")
 
 
 def _waiting_step(kernel: KernelClient, execution_id: str) -> str:

@@ -23,6 +23,7 @@ PAUSE_SECONDS: Final = 1.0
 OUTPUT: Final = "KernelUrl"  # of a deployed stack
 TERMINAL: Final = frozenset({"execution.completed", "execution.failed", "execution.cancelled"})
 OK: Final = 200
+NO_CONTENT: Final = 204
 FIRST_REFUSAL: Final = 300
 
 
@@ -34,6 +35,10 @@ def add_kernel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token", default=os.environ.get("PIECEWORK_KERNEL_TOKEN"), help="its secret; better in PIECEWORK_KERNEL_TOKEN"
     )
+
+
+class NothingNewer(Exception):
+    """The execution has ended, and all of its log was told."""
 
 
 class Refusal(CommandError):
@@ -81,7 +86,8 @@ class KernelClient:
         return self._document(answer.status, text)
 
     def follow(self, execution_id: str, after: int) -> Iterator[dict[str, Any]]:
-        """Every event after that sequence until the terminal one; a stream that breaks is taken up where it was.
+        """Every event after that sequence until the terminal one, none if that was told before; a stream that breaks is
+        taken up where it was.
 
         Raises:
             Refusal: there is no such execution, or the token is refused.
@@ -99,6 +105,8 @@ class KernelClient:
                     yield event
                     if event["type"] in TERMINAL:
                         return
+            except NothingNewer:
+                return
             except (OSError, http.client.HTTPException):
                 pass  # taken up again below
             failures += 1
@@ -109,6 +117,8 @@ class KernelClient:
         with closing(self._connection(SILENCE_SECONDS)) as connection:
             connection.request("GET", self._base + path, headers=self._headers)
             answer = connection.getresponse()
+            if answer.status == NO_CONTENT:
+                raise NothingNewer
             if answer.status != OK:
                 self._document(answer.status, answer.read())
             for line in answer:

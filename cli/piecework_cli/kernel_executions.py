@@ -70,10 +70,12 @@ def get(options: argparse.Namespace) -> None:
 
 def watch(options: argparse.Namespace) -> int:
     """Print every event as it comes; 0 when the execution has completed, 1 when it ended otherwise."""
-    kind = ""
-    for event in KernelClient.of(options).follow(options.execution, options.after):
+    kernel, kind = KernelClient.of(options), ""
+    for event in kernel.follow(options.execution, options.after):
         kind = event["type"]
         print(json.dumps(event) if options.json else line_of(event), flush=True)
+    if not kind:  # it had ended before, with nothing left to print
+        kind = f"execution.{kernel.ask('GET', at(options.execution))['status']}"
     return 0 if kind == COMPLETED else 1
 
 

@@ -149,6 +149,16 @@ def test_watching_prints_a_short_line_for_each_event(door, capsys):
     assert line.startswith("   7  2026-03-02T08:11:05Z  execution.completed") and line.endswith("…") and len(line) < 200
 
 
+@pytest.mark.parametrize(("status", "code"), [("completed", 0), ("failed", 1), ("cancelled", 1)])
+def test_watching_what_has_ended_with_nothing_newer_tells_by_the_exit_status(door, capsys, status, code):
+    door.say("GET /v0/executions/e1/stream", (204, b""))
+    door.say("GET /v0/executions/e1", {**ROW, "status": status})
+
+    assert main(["exec", "watch", "e1", "--after", "9"]) == code
+    assert capsys.readouterr().out == ""
+    assert len(door.asked) == 2
+
+
 def test_watching_gives_up_on_a_stream_that_never_tells_anything(door, capsys):
     door.say("GET /v0/executions/e1/stream", frames())
 
@@ -199,6 +209,17 @@ def test_an_approval_is_answered_for_the_step_that_waits(door, capsys, action, a
 
     payload = {"step_id": "s1", "approved": approved, "reason": "seen"}
     assert door.asked[-1][3] == {"signal_type": "step.approve", "payload": payload}
+
+
+def test_an_answer_that_was_given_before_says_so_and_one_that_differs_is_told_what_stands(door, capsys):
+    door.say("POST /v0/executions/e1/signal", {"status": "ok", "already": True})
+    assert main(["approvals", "grant", "e1", "--step", "s1"]) == 0
+    assert capsys.readouterr().out == "step s1 granted already\n"
+
+    said = "conflict: the step was granted already by mia; that stands"
+    door.say("POST /v0/executions/e1/signal", (409, {"error": said, "code": "CONFLICT", "details": {"by": "mia"}}))
+    assert main(["approvals", "deny", "e1", "--step", "s1"]) == 1
+    assert said in capsys.readouterr().err
 
 
 def test_a_named_step_is_not_looked_up(door):
