@@ -18,7 +18,7 @@ STREAMS = ("/v0/agents/stream", "/v0/runners/stream")  # GET is another function
 
 def create_app(door: Door) -> Edge:
     """The application with its edge around it."""
-    return Edge(routed(door), door.tokens, door.origins)
+    return Edge(routed(door), door.tokens, door.origins, door.outcome)
 
 
 def routed(door: Door) -> FastAPI:

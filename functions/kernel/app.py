@@ -22,6 +22,7 @@ app = create_app(
         tokens=wiring.tokens,
         origins=wiring.origins,
         bug=wiring.telemetry.bug,
+        outcome=wiring.telemetry.outcome,
         uses_threads=False,
     )
 )

@@ -1,8 +1,8 @@
 """What the routes stand on, and how they call it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -29,6 +29,7 @@ class Door:
     tokens: Callable[[], Tokens] = tuple
     origins: Sequence[str] = ()
     bug: Callable[[str], None] = lambda _where: None  # writes the current exception to the log
+    outcome: Callable[[str, Mapping[str, Any], Mapping[str, int]], None] = lambda _name, _facts, _counts: None
     clock: Callable[[], int] = now_ms
     uses_threads: bool = True  # a Lambda environment has one request at a time, and a thread costs it a start
 

@@ -1,11 +1,11 @@
-"""What every request of the kernel door passes: request id, CORS, credential (specification section 2.1)."""
+"""What every request of the kernel door passes: request id, CORS, credential, outcome line (specification 2.1)."""
 
 import hmac
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -24,7 +24,11 @@ CORS: Final = {
     "Access-Control-Expose-Headers": "Link, X-Request-ID",
     "Access-Control-Max-Age": "86400",
 }
+FIRST_REFUSAL: Final = 400
+QUIET: Final = frozenset({"/v0/health", "/v0/ready", "/metrics"})  # asked all the time; a line only when they fail
+NAMED: Final = ("execution_id", "step_id", "runner_id")  # ids that an outcome line has; a session's is a credential
 Tokens = tuple[tuple[str, str], ...]
+Outcome = Callable[[str, Mapping[str, Any], Mapping[str, int]], None]
 
 
 class Line(Response):
@@ -53,6 +57,7 @@ class Edge:
     app: ASGIApp
     tokens: Callable[[], Tokens]
     origins: Sequence[str]  # none: CORS is off
+    outcome: Outcome = lambda _name, _facts, _counts: None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,13 +67,28 @@ class Edge:
         headers = Headers(scope=scope)
         extra = {"X-Request-ID": _request_id(headers), **self._cors(headers)}
 
+        facts: dict[str, Any] = {"request_id": extra["X-Request-ID"], "trace_id": headers.get("x-amzn-trace-id")}
+        scope["facts"] = facts  # routes add what only they know
+
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(extra)
+                facts["status"] = message["status"]
             await send(message)
 
         answer = self._answer(Request(scope, receive), headers)
         await (answer or self.app)(scope, receive, sending)
+        self._tell(scope, facts)
+
+    def _tell(self, scope: Scope, facts: Mapping[str, Any]) -> None:
+        """Write the request's one line."""
+        if scope["path"] in QUIET and facts.get("status", 0) < FIRST_REFUSAL:
+            return
+        parameters = scope.get("path_params") or {}
+        ids = {name: parameters[name] for name in NAMED if name in parameters}
+        route = getattr(scope.get("route"), "path", "none")
+        caller = scope.get("caller") or None
+        self.outcome("kernel", {"route": f"{scope['method']} {route}", "caller": caller, **ids, **facts}, {})
 
     def _answer(self, request: Request, headers: Headers) -> Response | None:
         """An answer that needs no application."""
@@ -91,6 +111,11 @@ class Edge:
         if "*" in self.origins:
             return {"Access-Control-Allow-Origin": "*", **CORS}
         return {"Access-Control-Allow-Origin": origin, "Vary": "Origin", **CORS} if origin in self.origins else {}
+
+
+def note(request: Request, **facts: Any) -> None:
+    """Add to the request's outcome line."""
+    request.scope.get("facts", {}).update(facts)
 
 
 def authorize(headers: Headers, tokens: Tokens) -> str:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from kernel.doors import caller_of, door_of
-from kernel.edge import Line
+from kernel.edge import Line, note
 from kernel.reading import Lenient, checked_id, natural, read
 from kernel.views import approval_body, execution_body, row_body
 from piecework.jsons import Json
@@ -46,6 +46,7 @@ async def create(request: Request) -> Response:
     agent_id = checked_id("agent_id", str(body.agent_id))
     door = door_of(request)
     view = await door.call(door.kernel.create, agent_id, body.input, body.labels or {})
+    note(request, execution_id=view.execution.id, agent_id=agent_id)
     return Line(execution_body(view), 201)
 
 

@@ -7,6 +7,7 @@ from fastapi import Request
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic import ValidationError as Misfit
 
+from kernel.edge import NAMED, note
 from piecework.errors import BadRequest
 from piecework.jsons import Json, check_depth
 from piecework.kernel.errors import ValidationError
@@ -68,11 +69,13 @@ async def read(model: type[Body], request: Request) -> Body:
     if value is not None and not isinstance(value, dict):
         raise ValidationError("the body must be a JSON object")
     try:
-        return model.model_validate({name: field for name, field in (value or {}).items() if field is not None})
+        body = model.model_validate({name: field for name, field in (value or {}).items() if field is not None})
     except Misfit as misfit:
         first = misfit.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "body"
         raise ValidationError(f"{where}: {first['msg']}") from None
+    note(request, **{name: getattr(body, name) for name in NAMED if getattr(body, name, None)})
+    return body
 
 
 def natural(text: str | None, default: int, most: int | None = None) -> int:

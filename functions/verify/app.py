@@ -17,7 +17,8 @@ def verify(request: Request) -> Response:
     caller = request.caller
     message = parse(VerifyRequest, request.json_object())
     verdict = wiring.verify(message, wiring.public_url(request))
-    facts = {"caller": caller, "policy_id": message.policy.policy_id, **verdict.log_fields()}
+    ids = {"candidate_id": message.candidate.candidate_id, "execution_id": message.candidate.execution_id}
+    facts = {"caller": caller, **ids, "policy_id": message.policy.policy_id, **verdict.log_fields()}
     counts = {f"Verdicts{verdict.verification_status.capitalize()}": 1}
     return Response(200, canonical(verdict.to_wire()), facts=facts, counts=counts)
 

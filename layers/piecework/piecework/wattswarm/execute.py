@@ -23,6 +23,7 @@ from piecework.steps import PieceSteps, StepTable
 from piecework.wattswarm.evidence import TOTAL_BYTES, admit, admit_refs
 from piecework.wattswarm.execute_messages import Contract, ExecuteRequest, read_contract, read_request
 
+IDS: Final = ("task_id", "execution_id", "attempt_id")  # what an outcome line names
 OUTPUT_LEVELS: Final = MAX_DEPTH_READ - 1  # the answer is one more
 OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
 FAILS_MINIMAL: Final = "the output fails the kernel's own check of type, required or properties"
@@ -188,11 +189,19 @@ class Execute:
             Retryable, UpstreamFailed: the executor could not answer now.
             StoredFailure: the piece's recorded answer is a permanent failure.
         """
-        order = self._read(body, caller)
+        try:
+            return self._execute(self._read(body, caller), until_ms, public_url, trace_id, run_until_ms or until_ms)
+        except PieceworkError as error:
+            error.with_facts({**ids_of(body), **error.facts}, error.counts)
+            raise
+
+    def _execute(
+        self, order: Order, until_ms: int, public_url: str, trace_id: str | None, run_until_ms: int
+    ) -> Executed:
         runs: list[Run] = []
 
         def work(claim: Claim) -> Result:
-            deadline_ms = min(run_until_ms or until_ms, self._clock() + order.executor.max_duration_ms)
+            deadline_ms = min(run_until_ms, self._clock() + order.executor.max_duration_ms)
             run = Run(
                 remaining_ms=lambda: deadline_ms - self._clock(),
                 steps=PieceSteps(self._steps, claim, self._expires_at),
@@ -321,12 +330,18 @@ def _failure(code: str, message: str) -> Result:
     return Result(canonical({"code": code, "message": message}), ok=False)
 
 
+def ids_of(body: Mapping[str, Json]) -> dict[str, Json]:
+    """The ids that a body has, whatever else is wrong with it, for the outcome line."""
+    return {name: value for name in IDS if isinstance(value := body.get(name), str)}
+
+
 def _facts(order: Order, answer: Answer, runs: list[Run]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for run in runs:
         facts |= run.facts  # first: an executor's notes never stand for what the door says itself
     facts |= {"executor": order.executor.name if runs else None}  # who answered before may be another one
-    facts |= {"caller": order.caller, "stage": order.request.stage[:32]}
+    ids = {name: getattr(order.request, name) for name in IDS}
+    facts |= {"caller": order.caller, "stage": order.request.stage[:32], **ids}
     return facts | {"replayed": answer.replayed, "waited": answer.waited, "took_over": answer.took_over}
 
 
