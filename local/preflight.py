@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from local.aws import NotStarted
-from local.gateway.variables import EXECUTORS, EXECUTORS_PATH, PACKAGE, ROOT
+from local.gateway.variables import EXECUTORS, EXECUTORS_PATH, KERNEL_TOKENS, PACKAGE, ROOT, TOKENS
 from piecework.errors import PieceworkError
 from piecework.kernel.policy.sources import load_path
+from piecework.tokens import parse_tokens
 
 PORT_BASE: Final = "PIECEWORK_PORT_BASE"
 FIRST_PORT: Final = 8787
@@ -30,6 +31,19 @@ def port_base(env: Mapping[str, str]) -> int:
     if given.isascii() and given.isdecimal() and 0 < int(given[:6]) <= last:
         return int(given)
     raise NotStarted(f"{PORT_BASE} must be a number from 1 to {last}, not {given[:40]!r}")
+
+
+def check_tokens(env: Mapping[str, str]) -> None:
+    """Whether the doors' tokens can be read, so that a slip does not open or close one.
+
+    Raises:
+        NotStarted: they cannot; their text is not shown.
+    """
+    for name in (TOKENS, KERNEL_TOKENS):
+        try:
+            parse_tokens(env.get(name, ""))
+        except PieceworkError as error:
+            raise NotStarted(f"{name}: {error.message}") from error
 
 
 def policy_path(env: Mapping[str, str]) -> str:

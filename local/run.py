@@ -13,7 +13,7 @@ from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
 from local.gateway.variables import KERNEL_TOKENS, PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
-from local.preflight import FIRST_PORT, POLICY, broken_executors, policy_path, port_base
+from local.preflight import FIRST_PORT, POLICY, broken_executors, check_tokens, policy_path, port_base
 from local.template import REGION, Template
 from local.tether import tethered
 
@@ -64,6 +64,7 @@ def main() -> int:
     env = {**DEPLOYED, **WORKER, "PIECEWORK_STREAM_KEY": secrets.token_hex(32), **with_own_names(os.environ)}
     try:
         base = port_base(env)
+        check_tokens(env)
         env[POLICY] = policy_path(env)
         for broken in broken_executors(env):
             print(f"executor not served: {broken}", file=sys.stderr, flush=True)

@@ -3,13 +3,15 @@
 import base64
 import json
 import threading
+import time
 from dataclasses import replace
 
 import pytest
 
 from piecework.errors import Unavailable, Unprocessable
-from piecework.executors import Outcome, Refused, Retryable
+from piecework.executors import Artifact, Outcome, Refused, Retryable
 from piecework.hire.facilitator import HttpFacilitator, Kinds, unavailable
+from piecework.hire.rates import Rate, Rates
 from piecework.hire.states import State
 from piecework.hire.telling import Unheard
 from tests.support.crash import Crashed
@@ -805,3 +807,51 @@ def test_a_step_is_recorded_once_for_an_attempt_that_runs_again(stage):
     stage.settle_down(120)
 
     assert stage.post(contract).body["output"]["content"] == {"score": "drawn"} and drawn == [1]
+
+
+def test_a_request_without_a_contract_is_told_which_header_to_send(stage):
+    contract = stage.contract()
+    task_id = stage.post(contract, BODY, stage.pay(contract)).body["task_id"]
+
+    missing = [stage.post("", BODY), stage.get(None, task_id)]
+    malformed = stage.post("contract-1", BODY)
+
+    for answer in missing:
+        assert (answer.status, answer.body["error"]["code"]) == (400, "INVALID_REQUEST")
+        assert "send X-Contract-ID" in answer.body["error"]["message"]
+    assert malformed.status == 400 and "X-Contract-ID" in malformed.body["error"]["message"]
+
+
+def test_a_contracts_rate_is_used_up_by_requests_about_its_own_task_alone(stub):
+    rates = Rates(per_contract=Rate(1, 2), clock=lambda: 5.0)
+    stage = Stage(stub, ports={"count": rates.known} if hasattr(rates, "known") else {})
+    contract = stage.contract()
+    guesses = [stage.get(contract, "task_" + "A" * 26).status for _ in range(5)]
+    strangers = [stage.post("ctr_unknown", BODY).status for _ in range(5)]
+
+    own = [stage.post(contract).status for _ in range(3)]
+
+    assert guesses == strangers == [404] * 5 and own == [402, 402, 429]
+
+
+def test_many_files_of_a_task_are_looked_for_at_once(stub):
+    stage = Stage(stub)
+    contract = stage.contract(task__output_schema={})
+    stage.do = lambda task, run: Outcome(1, deliverables=[Artifact(f"{n}.txt", b"x", "text/plain") for n in range(30)])
+    task_id = stage.post(contract, BODY, stage.pay(contract)).body["task_id"]
+    looking, most, lock, exists = [0], [0], threading.Lock(), stage.files.exists
+
+    def slow(key):
+        with lock:
+            looking[0] += 1
+            most[0] = max(most[0], looking[0])
+        time.sleep(0.01)
+        with lock:
+            looking[0] -= 1
+        return exists(key) and not key.endswith("007")
+
+    stage.files.exists = slow
+    entries = stage.get(contract, task_id).body["deliverables"]
+
+    assert 2 <= most[0] <= 10 and len(entries) == 30
+    assert [entry["name"] for entry in entries if "url" not in entry] == ["7.txt"]

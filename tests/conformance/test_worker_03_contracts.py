@@ -171,6 +171,22 @@ def test_schema_redos(worker):
                 assert time.monotonic() - begun < 1
 
 
+@pytest.mark.parametrize(
+    ("pattern", "status"),
+    [
+        ("^(" + "|".join(f"word{number}" for number in range(200)) + ")$", 201),  # long to write, small when compiled
+        ("^" + "[a-z]" * 150 + "$", 201),
+        ("^(([a-z]{50}){50}){50}$", 422),  # short to write, and huge
+    ],
+)
+def test_a_pattern_is_bounded_by_its_compiled_size_and_not_by_its_length(worker, pattern, status):
+    answer = register(worker, fresh(task__input_schema={"pattern": pattern}))
+
+    assert answer.status_code == status
+    if status == 422:
+        assert_refused(answer, "V12")
+
+
 def test_contract_hash_and_signatures(worker):
     assert validate(EXAMPLE, SECRET, IDENTITY, EXAMPLE_NOW_MS).hash == EXAMPLE["hash"]
 

@@ -164,16 +164,32 @@ def test_what_is_no_contract_id_is_none(text):
 def test_a_contract_that_asks_too_often_is_told_when_to_come_back():
     now = [100.0]
     rates = Rates(per_contract=Rate(2, 3), per_address=Rate(100, 100), clock=lambda: now[0])
-    event, other = (an_event(headers={"X-Contract-ID": [name]}) for name in ("ctr_a", "ctr_b"))
 
-    statuses = [answered(event, limit=rates.check)["statusCode"] for _ in range(4)]
-    refused = answered(event, limit=rates.check)
+    def ask(contract):
+        def found(request):
+            rates.count("", contract)
+            return json_response(200, {"ok": True})
+
+        return answered(an_event(headers={"X-Contract-ID": [contract]}), found, limit=rates.check)
+
+    answers = [ask("ctr_a") for _ in range(4)]
     now[0] += 0.5
 
-    assert statuses == [200, 200, 200, 429]
-    assert code_of(refused) == "RATE_LIMITED" and refused["headers"]["Retry-After"] == "1"
-    assert answered(event, limit=rates.check)["statusCode"] == 200
-    assert answered(other, limit=rates.check)["statusCode"] == 200
+    assert [answer["statusCode"] for answer in answers] == [200, 200, 200, 429]
+    assert code_of(answers[3]) == "RATE_LIMITED" and answers[3]["headers"]["Retry-After"] == "1"
+    assert ask("ctr_a")["statusCode"] == ask("ctr_b")["statusCode"] == 200
+
+
+def test_what_strangers_ask_with_a_contracts_id_counts_for_their_address_alone():
+    rates = Rates(per_contract=Rate(1, 1), per_address=Rate(100, 100), clock=lambda: 5.0)
+
+    def unknown(request):
+        raise WorkerError("TASK_NOT_FOUND", "no such task")
+
+    event = an_event(headers={"X-Contract-ID": ["ctr_a"]})
+    statuses = [answered(event, unknown, limit=rates.check)["statusCode"] for _ in range(5)]
+
+    assert statuses == [404] * 5
 
 
 def test_an_address_that_asks_too_often_is_refused_whatever_it_asks_for():

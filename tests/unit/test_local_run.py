@@ -1,5 +1,8 @@
 """`make run` takes the reference kernel's own names for its settings."""
 
+import pytest
+
+from local.aws import NotStarted
 from local.run import with_own_names
 
 
@@ -27,3 +30,14 @@ def test_the_banner_says_who_serves_what_names_no_executor():
     told = run._what_next(8787, {"RuntimeApi": 8787, "WorkerApi": 8788}, "http://127.0.0.1:8792", env)
 
     assert "name no executor go to echo here" in told
+
+
+@pytest.mark.parametrize("name", ["PIECEWORK_RUNTIME_TOKENS", "PIECEWORK_KERNEL_TOKENS"])
+@pytest.mark.parametrize("text", [",", " ", "kernel", "=s3cret"])
+def test_tokens_that_cannot_be_read_are_a_mistake_that_is_told_before_anything_starts(name, text):
+    from local.preflight import check_tokens
+
+    with pytest.raises(NotStarted, match=f"{name}: .*name=secret") as told:
+        check_tokens({name: text})
+
+    assert "s3cret" not in str(told.value)

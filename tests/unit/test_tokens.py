@@ -56,3 +56,13 @@ def test_entries_without_name_or_secret_are_refused_without_being_shown(text):
 def test_the_header_is_found_in_any_case():
     assert authorization_in({"AUTHORIZATION": "Bearer x"}) == "Bearer x"
     assert authorization_in(None) == "" == authorization_in({"authorization": None})
+
+
+@pytest.mark.parametrize("text", [",", " ", " , ,", "\n", ",,"])
+def test_a_text_without_an_entry_is_a_mistake_and_opens_nothing(text):
+    with pytest.raises(SettingsError, match="name=secret"):
+        parse_tokens(text)
+
+
+def test_only_an_empty_text_means_that_there_are_no_tokens():
+    assert parse_tokens("") == () and caller_of("", parse_tokens("")) == ANONYMOUS

@@ -112,13 +112,14 @@ def hire_wiring() -> HireWiring:
     settings, telemetry = WorkerSettings.from_env(os.environ), LambdaTelemetry(os.environ)
     public_url = PublicUrl.of(settings.public_base_url, os.environ)
     rules = Rules(public_url, settings.x402_v1, settings.bind_payer, settings.result_days)
+    rates = Rates()
     worker = assemble(
-        _ports(settings, telemetry, public_url),
+        _ports(settings, telemetry, public_url, rates),
         rules,
         inline_bytes=settings.inline_output_bytes,
         body_bytes=settings.max_body_bytes,
     )
-    return HireWiring(worker, Rates(), settings.cors_origin, now_in_ms, telemetry, public_url)
+    return HireWiring(worker, rates, settings.cors_origin, now_in_ms, telemetry, public_url)
 
 
 def due_wiring() -> DueWiring:
@@ -143,7 +144,7 @@ def due_wiring() -> DueWiring:
     )
 
 
-def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: PublicUrl) -> Ports:
+def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: PublicUrl, rates: Rates) -> Ports:
     from piecework.aws.bucket import OverflowBucket
     from piecework.aws.clients import Clients
     from piecework.aws.contracts_table import ContractsTable
@@ -186,6 +187,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
         log=telemetry,
         telling=recording(clients, work, settings.stream_unpaid_output),
         stream_url=stream_url(public_url, now_in_ms),
+        count=rates.known,
     )
 
 

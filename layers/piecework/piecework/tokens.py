@@ -17,7 +17,8 @@ def parse_tokens(text: str) -> tuple[tuple[str, str], ...]:
     """Read a comma list of `name=secret`; one name may have several secrets while they rotate.
 
     Raises:
-        SettingsError: an entry has no name, no secret or a name outside `[A-Za-z0-9_.-]`.
+        SettingsError: an entry has no name, no secret or a name outside `[A-Za-z0-9_.-]`; or the text holds no entry
+            at all. Only an empty text means that there are no tokens, which opens a door.
     """
     entries = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -25,6 +26,8 @@ def parse_tokens(text: str) -> tuple[tuple[str, str], ...]:
         if not NAME_PATTERN.fullmatch(name) or not secret:
             raise SettingsError("tokens must be a comma list of name=secret")
         entries.append((name, secret))
+    if text and not entries:
+        raise SettingsError("tokens must be a comma list of name=secret; leave the setting out to have none")
     return tuple(entries)
 
 

@@ -54,6 +54,7 @@ class Ports:
     renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
     telling: Telling = field(default_factory=Unheard)
     stream_url: Callable[[Execution], str | None] = no_stream
+    count: Callable[[str], None] = lambda contract_id: None  # a request about a contract; raises RATE_LIMITED
 
 
 @dataclass(frozen=True)
@@ -133,5 +134,5 @@ def _routes(
         clock=ports.clock,
         log=ports.log,
     )
-    hire = Hire(ports.contracts, standing, starting, views, kinds, ports.clock)
+    hire = Hire(ports.contracts, standing, starting, views, kinds, ports.clock, ports.count)
     return HireRoutes(hire, ports.contracts, views, ports.clock, body_bytes)

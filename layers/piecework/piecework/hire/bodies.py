@@ -4,7 +4,8 @@ A stored result turns into an answer only here, and only for a state that was pa
 is the same in every answer.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,6 +28,7 @@ PAID: Final = frozenset({State.COMPLETED, State.PARTIAL_FINAL})
 PENDING: Final = frozenset({State.EXECUTING, State.RESULT_READY, State.SETTLING, State.UNKNOWN})
 RETRYABLE: Final = frozenset({State.FAILED_TRANSIENT, State.UNPAID})
 GONE: Final = 410
+LOOKS_AT_ONCE: Final = 10  # for files in the bucket; as many connections as a client keeps
 OWED_BACK: Final = "the payment is owed back"
 EXHAUSTED: Final = Failure("RETRIES_EXHAUSTED", "every attempt of this contract is used up")
 
@@ -138,7 +140,8 @@ class Bodies:
 
     def _listed(self, items: Sequence[Item], is_fresh: bool) -> tuple[list[dict[str, Json]], list[Json]]:
         """The items as `output` shows them, and the files among them as `deliverables` lists them."""
-        linked = [self._item(item, is_fresh) for item in items]
+        gone = set() if is_fresh else self._gone(items)
+        linked = [self._item(item, gone) for item in items]
         entries: list[Json] = [
             {name: value for name, value in item.items() if name != "type"} for item in linked if item["type"] == "file"
         ]
@@ -151,11 +154,19 @@ class Bodies:
         """One item as `output` shows it, with a fresh link."""
         return self._listed([item], is_fresh=False)[0][0]
 
-    def _item(self, item: Mapping[str, Json], is_fresh: bool) -> dict[str, Json]:
+    def _gone(self, items: Sequence[Item]) -> set[Json]:
+        """The keys of files that are not kept any more; several are looked for at once."""
+        keys = [item["key"] for item in items if "key" in item]
+        if len(keys) < 2:  # the usual case needs no threads
+            return {key for key in keys if not self.files.exists(key)}
+        with ThreadPoolExecutor(min(len(keys), LOOKS_AT_ONCE)) as pool:
+            return {key for key, is_there in zip(keys, pool.map(self.files.exists, keys), strict=True) if not is_there}
+
+    def _item(self, item: Mapping[str, Json], gone: Collection[Json]) -> dict[str, Json]:
         if "key" not in item:  # no file, or a file that is withheld
             return dict(item)
         kept: dict[str, Json] = {name: value for name, value in item.items() if name != "key"}
-        if not is_fresh and not self.files.exists(item["key"]):
+        if item["key"] in gone:
             return kept | {"details": {"status": GONE, "reason": "the file is not kept any more"}}
         link = self.files.link(item["key"])
         return kept | {"url": link.url, "expires_at": time_text(link.expires_at_ms)}

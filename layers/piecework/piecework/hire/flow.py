@@ -84,6 +84,7 @@ class Hire:
     views: Views
     kinds: SupportedKinds
     clock: Callable[[], int]
+    count: Callable[[str], None]  # a request about a contract that is here; raises RATE_LIMITED
 
     def execute(self, ask: Ask) -> Answer:
         """Answer one request by the table of section 5.
@@ -94,6 +95,7 @@ class Hire:
         contract = self.contracts.get(ask.contract_id)
         if contract is None:
             raise WorkerError("CONTRACT_NOT_FOUND", "no such contract; register it with POST /contracts")
+        self.count(contract.contract_id)
         for _ in range(RACES):
             try:
                 return self._answer(ask, contract, self.standing.current(contract))

@@ -19,7 +19,7 @@ def contract_id(text: str) -> str:
         WorkerError: INVALID_REQUEST; the text is not shown.
     """
     if not CONTRACT_ID.fullmatch(text):
-        raise WorkerError("INVALID_REQUEST", "the contract id must match ctr_[A-Za-z0-9_-]{1,60}")
+        raise WorkerError("INVALID_REQUEST", "the contract id (X-Contract-ID) must match ctr_[A-Za-z0-9_-]{1,60}")
     return text
 
 

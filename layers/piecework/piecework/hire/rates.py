@@ -42,12 +42,16 @@ class Rates:
     _lock: Lock = field(default_factory=Lock)
 
     def check(self, request: Request) -> None:
-        """Count a request.
+        """Count a request for its address. Its contract counts when it was found, by `known`: strangers guess ids.
 
         Raises:
-            WorkerError: RATE_LIMITED with Retry-After; its contract or address asked too often.
+            WorkerError: RATE_LIMITED with Retry-After; the address asked too often.
         """
-        self.count(source_of(request.context), request.header("x-contract-id"))
+        self.count(source_of(request.context), "")
+
+    def known(self, contract_id: str) -> None:
+        """Count a request about a contract that is here. Raises RATE_LIMITED as `check`."""
+        self.count("", contract_id)
 
     def count(self, address: str, contract: str) -> None:
         """Count what an address asks about a contract; either may be unknown, and so empty.

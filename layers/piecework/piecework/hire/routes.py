@@ -34,7 +34,7 @@ class HireRoutes:
     def execute(self, request: Request) -> Response:
         """POST /execute."""
         began_ms = self.clock()
-        contract = contract_id(single_header(request, CONTRACT_HEADER))
+        contract = _named_contract(request)
         _check_payment_headers(request)
         raw = raw_json(request, self.body_bytes)
         body = loads(raw)
@@ -47,7 +47,7 @@ class HireRoutes:
 
     def task(self, request: Request) -> Response:
         """GET /tasks/{task_id}: always 200 for a task that is there; never asks for payment."""
-        wanted = contract_id(single_header(request, CONTRACT_HEADER))
+        wanted = _named_contract(request)
         named = task_id(request.path_params.get("task_id", ""))
         contract = self.contracts.get(wanted)
         for _ in range(RACES):
@@ -59,11 +59,20 @@ class HireRoutes:
                 break
             if self.views.is_forgotten(execution):
                 break
+            self.hire.count(wanted)
             if execution.state in PENDING:
                 self.hire.standing.wake(execution)
             answer = self.views.shown(execution, contract)
             return _response(Answer(200, answer.body, answer.headers), wanted)
         raise WorkerError("TASK_NOT_FOUND", "no such task")
+
+
+def _named_contract(request: Request) -> str:
+    """The contract that a request is about. Raises INVALID_REQUEST: it names none, or not one."""
+    named = single_header(request, CONTRACT_HEADER)
+    if not named:
+        raise WorkerError("INVALID_REQUEST", "send X-Contract-ID with the id of a registered contract")
+    return contract_id(named)
 
 
 def _check_payment_headers(request: Request) -> None:
