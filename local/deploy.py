@@ -98,7 +98,8 @@ def check_values(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
         if allowed and value not in allowed:
             raise Refused(f"{name} must be one of {', '.join(allowed)}")
         if not re.fullmatch(body.get("AllowedPattern", ".*"), value):
-            raise Refused(f"{name} must match {body['AllowedPattern']}")
+            wanted = body.get("ConstraintDescription", f"must match {body['AllowedPattern']}")
+            raise Refused(f"{name} {wanted}")
 
 
 def check_rules(raw: Mapping[str, Any], parameters: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ ALL_DOORS = {
     "DeployKernelDoor": "true",
     "WorkerPublicUrl": "https://w.example/hire",
     "WorkerAgentId": "agent_work01",
-    "WorkerWallets": "0x1563915e194D8CfBA1943570603F7606A3115508",
+    "WorkerWallets": "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a",
     "FacilitatorUrl": "https://facilitator.example",
 }
 LAYERS = ("piecework", "executors", "hire", "kernel")

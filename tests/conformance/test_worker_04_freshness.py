@@ -105,3 +105,31 @@ def test_an_authorization_that_ended_unused_is_proven_only_by_a_fresh_block(stag
     stage.stub.say("rpc", "ok")
     stage.settle_down(700)
     assert stage.state(contract) is State.UNPAID and stage.charges() == 0
+
+
+def test_funds_that_were_missing_before_the_last_call_do_not_prove_that_it_failed(stub):
+    """On a testnet without a node: the payer fills up its wallet, and the call after that is paid without an answer."""
+    stage = Stage(stub, with_chain=False)
+    contract, _ = hired(stage, "500", "lost-cut")
+    stub.say("verify", "invalid:invalid_exact_evm_insufficient_balance")
+    stage.settle_down(300)
+    stub.say("verify", "ok", "500")
+    stage.settle_down(400)
+    assert stage.settles() == 2 and stage.charges() == 1
+
+    stub.say("verify", "invalid:invalid_exact_evm_payload_authorization_valid_before")
+    stage.settle_down(stage.terms(contract).max_timeout_seconds + 1_200)
+    answer = stage.post(contract)
+
+    assert answer.status == 202 and answer.body["payment"]["status"] == "unresolved"
+
+
+def test_a_call_to_a_facilitator_whose_word_is_as_old_as_the_last_one_is_not_repeated(stub):
+    stage = Stage(stub, with_chain=False)
+    contract, _ = hired(stage, "500", "ok")
+
+    stage.settle_down(59)
+    assert stage.settles() == 1
+    stage.settle_down(120)
+
+    assert stage.settles() == 2 and stage.post(contract).status == 200

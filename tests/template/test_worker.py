@@ -25,7 +25,7 @@ CONFIGURED = {
     "DeployWorkerDoor": "true",
     "WorkerPublicUrl": "https://w.example/hire",
     "WorkerAgentId": "agent_work01",
-    "WorkerWallets": "0x1563915e194D8CfBA1943570603F7606A3115508",
+    "WorkerWallets": "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a",
     "FacilitatorUrl": "https://facilitator.example",
 }
 
@@ -310,6 +310,25 @@ def test_the_defaults_of_the_template_are_the_defaults_of_the_code(functions):
     stated |= {"FACILITATOR_URL": variables["FACILITATOR_URL"], "SSE_MODE": "streaming"}
 
     assert WorkerSettings.from_env(variables) == WorkerSettings.from_env(stated)
+
+
+DEVELOPMENT_WALLET = "0x1563915e194D8CfBA1943570603F7606A3115508"  # of the key that tests and `make run` sign with
+
+
+@pytest.mark.parametrize(
+    "wallet", [DEVELOPMENT_WALLET, DEVELOPMENT_WALLET.lower(), "0x" + DEVELOPMENT_WALLET[2:].upper()]
+)
+def test_nobody_deploys_with_the_wallet_whose_key_is_public(raw_template, wallet):
+    pattern, own = raw_template["Parameters"]["WorkerWallets"]["AllowedPattern"], "0x" + "5a" * 20
+
+    for wallets, passes in (
+        (own, True),
+        (f"{own},{own}", True),
+        ("", True),
+        (wallet, False),
+        (f"{own},{wallet}", False),
+    ):
+        assert bool(re.fullmatch(pattern, wallets)) is passes
 
 
 DOUBT_DAYS = 3  # from a file's writing to the end of its task: a day of work, then two of an unknown settlement
