@@ -87,10 +87,10 @@ def tags_of(client, bucket, key):
     return {tag["Key"]: tag["Value"] for tag in client.get_object_tagging(Bucket=bucket, Key=key)["TagSet"]}
 
 
-def test_hired_work_says_how_long_it_was_promised(embedded_aws):
+def test_what_is_kept_says_how_long_it_was_promised(embedded_aws):
     import hashlib
 
-    from piecework.aws.bucket import OverflowBucket
+    from piecework.aws.bucket import EvidenceBucket, OverflowBucket
     from piecework.aws.deliverables_bucket import DeliverablesBucket
 
     client, bucket = embedded_aws.client("s3"), embedded_aws.new_bucket()
@@ -101,7 +101,9 @@ def test_hired_work_says_how_long_it_was_promised(embedded_aws):
     )
     OverflowBucket(lambda: client, bucket, keep_days=7).put("work/a", b"{}")
     OverflowBucket(lambda: client, bucket).put("results/a", b"{}")
+    EvidenceBucket(lambda: client, bucket, keep_days=1).put("a" * 64, "t", b"x", "text/plain")
 
     assert tags_of(client, bucket, "deliverables/a") == {"keep-days": "30"}
     assert tags_of(client, bucket, "work/a") == {"keep-days": "7"}
     assert tags_of(client, bucket, "results/a") == {}
+    assert tags_of(client, bucket, f"evidence/{'a' * 64}/t") == {"keep-days": "1"}

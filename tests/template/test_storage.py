@@ -4,14 +4,35 @@ DAY = 86_400
 SLOW_VERIFIER_DAYS = 8
 
 
-def test_objects_outlive_the_records_that_point_to_them_by_a_day(raw_template, load_template):
-    for seconds in raw_template["Parameters"]["ResultTtlSeconds"]["AllowedValues"]:
-        bucket = load_template(ResultTtlSeconds=seconds).of_type("AWS::S3::Bucket")["Bucket"]
-        days = {rule.get("Prefix"): rule.get("ExpirationInDays") for rule in bucket["LifecycleConfiguration"]["Rules"]}
+def lives(bucket, prefix):
+    """Days by the life that an object's tag names; None: the rule for all of them."""
+    of_prefix = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if rule.get("Prefix") == prefix]
+    return {
+        (tags[0]["Value"] if (tags := rule.get("TagFilters")) else None): rule["ExpirationInDays"] for rule in of_prefix
+    }
 
-        assert days["results/"] * DAY >= int(seconds) + DAY
-        assert days["evidence/"] * DAY >= int(seconds) + DAY
-        assert days["evidence/"] >= SLOW_VERIFIER_DAYS
+
+def test_objects_outlive_the_records_that_point_to_them_by_a_day(raw_template, template):
+    bucket = template.of_type("AWS::S3::Bucket")["Bucket"]
+    results, evidence = lives(bucket, "results/"), lives(bucket, "evidence/")
+
+    for seconds in raw_template["Parameters"]["ResultTtlSeconds"]["AllowedValues"]:
+        days = -(-int(seconds) // DAY)  # what the function writes into the tag
+        assert results.get(str(days), results[None]) * DAY >= int(seconds) + DAY
+        assert evidence.get(str(days), evidence[None]) * DAY >= int(seconds) + DAY
+        assert evidence.get(str(days), evidence[None]) >= SLOW_VERIFIER_DAYS
+        assert results[None] >= results.get(str(days), 0) and evidence[None] >= evidence.get(str(days), 0)
+
+
+def test_no_parameter_shortens_the_life_of_what_is_there(raw_template, load_template):
+    offered = [
+        {name: str(value)}
+        for name in ("ResultTtlSeconds", "ResultDays")
+        for value in raw_template["Parameters"][name]["AllowedValues"]
+    ]
+    buckets = [load_template(**given).of_type("AWS::S3::Bucket")["Bucket"] for given in offered]
+
+    assert all(bucket["LifecycleConfiguration"] == buckets[0]["LifecycleConfiguration"] for bucket in buckets)
 
 
 def test_the_bucket_is_private_and_speaks_tls_only(template):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.errors import SettingsError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from piecework.wattswarm.fetch import EvidenceCheck, Get
     from piecework.wattswarm.verify import CheckEvidence, StatedVerdict
     from piecework.wattswarm.verify_messages import VerifyRequest
+
+DAY_SECONDS: Final = 86_400
 
 
 class CapabilitiesWiring(NamedTuple):
@@ -106,12 +108,14 @@ def execute_wiring() -> ExecuteWiring:
     table_name, bucket_name = _needed("PIECEWORK_TABLE", "PIECEWORK_BUCKET")
     clients, telemetry = Clients(os.environ.get("AWS_ENDPOINT_URL")), LambdaTelemetry(os.environ)
     table = PiecesTable(clients.dynamodb, table_name)
-    pieces = Pieces(table, OverflowBucket(lambda: clients.s3, bucket_name), ttl_seconds=settings.result_ttl_seconds)
+    days = -(-settings.result_ttl_seconds // DAY_SECONDS)
+    texts = OverflowBucket(lambda: clients.s3, bucket_name, keep_days=days)
+    pieces = Pieces(table, texts, ttl_seconds=settings.result_ttl_seconds)
     execute = Execute(
         bundle=_bundle(settings),
         pieces=pieces,
         steps=table,
-        evidence=EvidenceBucket(lambda: clients.s3, bucket_name),
+        evidence=EvidenceBucket(lambda: clients.s3, bucket_name, keep_days=days),
         producer=settings.provider_family,
         clock=now_in_ms,
         expires_at=lambda: now_in_ms() // 1000 + settings.result_ttl_seconds,

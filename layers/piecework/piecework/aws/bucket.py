@@ -70,12 +70,14 @@ def put_once(
 class EvidenceBucket(EvidenceStore):
     """Evidence in S3."""
 
-    def __init__(self, s3: S3Of, bucket: str) -> None:
+    def __init__(self, s3: S3Of, bucket: str, *, keep_days: int = 0) -> None:
         self._s3 = s3
         self._bucket = bucket
+        self._keep_days = keep_days
 
     def put(self, digest: str, token: str, data: bytes, mime: str) -> None:
-        put_once(self._s3(), self._bucket, f"evidence/{digest}/{token}", data, mime)
+        kept = kept_for(self._keep_days)
+        put_once(self._s3(), self._bucket, f"evidence/{digest}/{token}", data, mime, **kept)
 
     def read(self, digest: str, token: str) -> Served | None:
         with aws_errors(THE_BUCKET):
