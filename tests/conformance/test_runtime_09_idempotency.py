@@ -219,7 +219,7 @@ def with_ids(task_id, execution_id, attempt_id):
         (("a", "b|c", "x"), ("a", "b", "c|x")),
         (("a/b", "c", "x"), ("a", "b/c", "x")),
         (("a\x00", "b", "x"), ("a", "\x00b", "x")),
-        (("", "ab", "x"), ("a", "b", "x")),
+        ((" ", "ab", "x"), ("a", "b", "x")),
         (("é", "same", "x"), ("e\u0301", "same", "x")),
         (("A", "same", "x"), ("a", "same", "x")),
         ((" a", "same", "x"), ("a", "same", "x")),
@@ -240,7 +240,7 @@ def test_ambiguous_ids(runtime, one, other):
 
 @pytest.mark.parametrize(
     "name",
-    ["x" * 10_240, "line\nbreak", "a/b/../c", "#fragment?", "😀", "\x00", "\u2028", '"quoted"', "%2F", ""],
+    ["x" * 10_240, "line\nbreak", "a/b/../c", "#fragment?", "😀", "\x00", "\u2028", '"quoted"', "%2F", " "],
     ids=ascii,
 )
 def test_ambiguous_ids_of_any_kind(runtime, name):
@@ -249,6 +249,14 @@ def test_ambiguous_ids_of_any_kind(runtime, name):
     first, second = execute(runtime, request), execute(runtime, request)
 
     assert identical([first, second])["candidate_output"]["answer"]
+
+
+@pytest.mark.parametrize("name", ["task_id", "execution_id", "attempt_id"])
+def test_an_empty_id_names_no_piece(runtime, name):
+    answer = execute(runtime, {**a_nonce_request(), name: ""})
+
+    assert answer.status_code == 422
+    assert error_of(answer)["error"].startswith(f"{name}: ")
 
 
 def test_crash_recovery(recovery):

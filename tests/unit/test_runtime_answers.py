@@ -82,20 +82,18 @@ def test_a_recorded_refusal_of_an_event_says_that_it_was_recorded():
     assert [line["replayed"] for line in door.lines.outcomes] == [False, True]
 
 
-@pytest.mark.parametrize("empty", ["", " ", "\n"])
 @pytest.mark.parametrize("name", IDS)
-def test_an_empty_id_is_refused_by_name(door, bench, name, empty):
-    answer = door.send({**bench.body(), name: empty})
+def test_an_empty_id_is_refused_by_name(door, bench, name):
+    answer = door.send({**bench.body(), name: ""})
 
     assert (answer["statusCode"], answer["json"]["code"]) == (422, "unprocessable")
     assert answer["json"]["error"].startswith(f"{name}: ")
     assert bench.tasks == []
 
 
-@pytest.mark.parametrize("empty", ["", "  "])
-def test_an_event_without_an_id_is_refused_by_name(empty):
+def test_an_event_without_an_id_is_refused_by_name():
     with runtime_function("agent_events") as door:
-        answer = door.send(an_event(event_id=empty))
+        answer = door.send(an_event(event_id=""))
 
     assert answer["statusCode"] == 422
     assert answer["json"]["error"].startswith("event.event_id: ")

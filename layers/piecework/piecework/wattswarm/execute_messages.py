@@ -86,7 +86,7 @@ def _is_request(body: Mapping[str, Json]) -> bool:
     texts = all(type(body.get(name)) is str for name in TEXTS)
     seed = body.get("seed_bundle")
     parts = type(body.get("task_contract")) is dict and (seed is None or type(seed) is dict)
-    return texts and all(body[name].strip() for name in IDS) and parts and "inputs" in body
+    return texts and all(body[name] for name in IDS) and parts and "inputs" in body
 
 
 def _is_contract(contract: Mapping[str, Json]) -> bool:

@@ -5,7 +5,7 @@ Models are few and small because each costs milliseconds of a cold start; each f
 
 from typing import Annotated, Final, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from piecework.errors import Unprocessable
 from piecework.jsons import Json
@@ -15,13 +15,7 @@ NAMED_PROBLEMS: Final = 5  # members named in one message; it must stay under 51
 Count = Annotated[int, Field(ge=0, lt=2**64)]
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return text
-
-
-Id = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
+Id = Annotated[str, Field(min_length=1)]  # any characters, but some: callers without ids would share a record
 
 
 class Message(BaseModel):
@@ -43,12 +37,8 @@ def parse(model: type[M], value: dict[str, Json], under: str = "") -> M:
         return model.model_validate(value)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
-    named = [f"{_path(under, problem['loc'])}: {_said(problem['msg'])}" for problem in problems[:NAMED_PROBLEMS]]
+    named = [f"{_path(under, problem['loc'])}: {problem['msg'].lower()}" for problem in problems[:NAMED_PROBLEMS]]
     raise Unprocessable("; ".join(named))
-
-
-def _said(message: str) -> str:
-    return message.lower().removeprefix("value error, ")
 
 
 def _path(under: str, loc: tuple[int | str, ...]) -> str:
