@@ -543,3 +543,36 @@ def test_the_fixtures_of_foreign_results_are_what_the_sister_product_posts(name)
 
     assert told["detail"] == "received third_party_result"
     assert "decision" not in told
+
+
+@pytest.mark.parametrize("dedupe", [{}, {"dedupe_key": "k"}], ids=["event", "dedupe key"])
+def test_a_hook_that_was_taken_over_begins_no_further_step_and_its_caller_gets_the_one_answer(dedupe):
+    begun, runs = [], []
+
+    def hook(event, run):
+        runs.append(event.event_id)
+        run.step("first", lambda: begun.append("first"))
+        if len(runs) == 1:
+            station.clock.move(LEASE_MS / 1000 + 1)  # its process is frozen, and another one is sent the event
+            station.receive(an_event(**dedupe))
+        run.step("second", lambda: begun.append("second"))
+
+    station = a_station(hook)
+    received = station.receive(an_event(**dedupe), seconds=60)
+
+    assert begun == ["first", "second"] and len(runs) == 2 and received.facts["replayed"]
+
+
+def test_a_hooks_refusal_of_any_length_is_its_recorded_answer():
+    runs = []
+
+    def hook(event, run):
+        runs.append(event.event_id)
+        raise Refused("r" * 210_000)
+
+    station = a_station(hook)
+    for _ in range(2):
+        with pytest.raises(Refused) as refused:
+            station.receive()
+        assert len(refused.value.message) <= 4_096
+    assert len(runs) == 1
