@@ -58,7 +58,7 @@ def test_an_answer_that_never_holds_is_400_for_good(runtime, server):
 
 @pytest.mark.parametrize(
     ("word", "status"),
-    [("throttled", 503), ("error:500", 502), ("error:401", 502), ("huge", 502), ("notjson", 502), ("hangup", 502)],
+    [("throttled", 503), ("error:504", 502), ("error:401", 502), ("huge", 502), ("notjson", 502), ("hangup", 502)],
 )
 def test_a_models_failure_is_not_recorded_and_tells_nothing(runtime, server, word, status):
     server.follow([word, "good"])

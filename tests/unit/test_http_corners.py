@@ -9,6 +9,7 @@ import json
 import socket
 import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -270,6 +271,24 @@ def test_names_that_are_never_found_hold_a_bounded_number_of_threads(silent_reso
 
         assert silent_resolver.gave_up == []
     assert threading.active_count() - before <= 32
+
+
+def test_many_threads_may_look_the_same_name_up_at_once():
+    asked, together = [], threading.Barrier(16)
+
+    def resolve(host, port):
+        asked.append(host)
+        return ["127.0.0.1"]
+
+    def get(url):
+        together.wait(60)
+        return Fetcher(resolve=resolve, allow=lambda address: True, timeout_seconds=60).get(url).status
+
+    with answering(http(b"x")) as server, ThreadPoolExecutor(16) as pool:
+        for _ in range(10):
+            assert set(pool.map(get, [f"http://evidence.test:{server.port}/x"] * 16)) == {200}
+
+    assert 10 <= len(asked) <= 160
 
 
 def test_a_body_over_the_limit_is_cut_off_whether_announced_or_not():

@@ -63,11 +63,18 @@ def _begun(key: Key, deadline: Deadline) -> "_LookUp":
             return running
     if not _room.acquire(timeout=deadline.remaining()):
         raise TimeoutError("too many names are being looked up")
-    begun = _LookUp(key)
     with _lock:
+        if (running := _under_way.get(key)) is not None:  # somebody was faster
+            _room.release()
+            return running
+        begun = _LookUp(key)
+        try:
+            begun.start()  # inside the lock: nobody may wait for a thread that has not started
+        except RuntimeError as error:
+            _room.release()
+            raise OSError("there is no thread left for a look-up") from error
         _under_way[key] = begun
-    begun.start()
-    return begun
+        return begun
 
 
 class _LookUp(Thread):
@@ -87,6 +94,5 @@ class _LookUp(Thread):
             self.error = error
         finally:
             with _lock:
-                if _under_way.get(self._key) is self:
-                    del _under_way[self._key]
+                del _under_way[self._key]
             _room.release()
