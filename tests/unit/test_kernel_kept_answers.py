@@ -43,10 +43,10 @@ def test_an_answer_is_forgotten_with_the_end_of_its_execution():
 def test_a_key_and_a_reason_of_any_length_do_not_make_the_checkpoint_long():
     story = Story().assigned()
     for number in range(110):
-        call = Wish("invoke_tool", "pay", {"number": number}, True, idempotency_key=f"{number}" + "k" * 500_000)
+        call = Wish("invoke_tool", "pay", {"number": number}, True, idempotency_key=f"{number}" + "k" * 50_000)
         step = story.act(call, ASK)["step_id"]
         story.do(AgentLost(story.session))
-        story.signal(SAYS, {"step_id": step, "approved": False, "reason": "é" * 500_000})
+        story.signal(SAYS, {"step_id": step, "approved": False, "reason": "é" * 50_000})
         story.do(Assign("another"))
 
     assert len(str(story.state)) < 100_000
