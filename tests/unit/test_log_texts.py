@@ -4,13 +4,14 @@ Logs are kept longer than tasks and read by more people. What they hold instead:
 """
 
 import json
+import os
 from types import SimpleNamespace
 
 import pytest
 
 from executors.completion import completion
 from local.model_server import INNER_TEXT, ModelServer
-from piecework.errors import Refused, Retryable, Unprocessable, UpstreamFailed
+from piecework.errors import PieceworkError, Refused, Retryable, Unprocessable, UpstreamFailed
 from piecework.fetching import Fetcher
 from piecework.hire.exchange import Endpoint
 from piecework.hire.webhooks import Delivery, Sender, Try
@@ -201,3 +202,29 @@ def test_a_webhook_that_is_not_taken_is_logged_with_its_ids():
 
     told = {"to": "webhook", "status": 500, "contract_id": "ctr_demo01", "event_id": "evt_0001", "attempt": 1}
     assert warned == [("outgoing_call_failed", told)]
+
+
+def test_every_caller_of_strangers_is_given_the_functions_log(monkeypatch):
+    """What a caller hears and nobody writes down is no help to an operator."""
+    from local.bench.hiring import variables
+    from piecework import hire_wiring, wiring
+    from piecework.hire.networks import BASE
+    from piecework.hire.rates import Rates
+    from piecework.hire.settings import WorkerSettings
+
+    given = {"PIECEWORK_TABLE": "t", "PIECEWORK_BUCKET": "b", "AWS_REGION": "us-east-1"}
+    given |= variables("HireFunction", "https://worker.example.com", "http://127.0.0.1:9")
+    for name, value in {**given, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(name, value)
+    log = QuietLog()
+
+    ports = hire_wiring._ports(WorkerSettings.from_env({**os.environ}), log, lambda: "", Rates())
+    with pytest.raises(PieceworkError):
+        ports.facilitator.supported()
+    with pytest.raises(PieceworkError):
+        ports.chain_of(BASE).latest()
+    with pytest.raises(PieceworkError):
+        wiring._get(log.warning)("http://127.0.0.1/")
+
+    told = [fields["to"] for event, fields in log.lines if event == "outgoing_call_failed"]
+    assert told == ["facilitator", "node", "evidence"]
