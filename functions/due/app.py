@@ -1,26 +1,37 @@
 """Due times: delayed messages for near ones, and each minute a sweep over all that have come."""
 
-from typing import Any
+from typing import Any, Final
 
 from piecework.batches import handled
-from piecework.due import Due, sweep
+from piecework.due import named_by, sweep
+from piecework.errors import BadRequest
 from piecework.hire_wiring import due_wiring
 from piecework.jsons import loads
+
+SWEEP_MS: Final = 15_000  # half of the function's time
 
 wiring = due_wiring()
 
 
 def forward(body: str) -> None:
     """Pass a due time on to who looks at it."""
-    message = loads(body)
-    due = Due(message["due_ms"], message["kind"], message["contract_id"])
+    due = named_by(loads(body), "contract_id")
+    if due.kind not in wiring.fire:
+        raise BadRequest("this version knows no due time of this kind")
     wiring.fire[due.kind](due)
+
+
+def swept() -> dict[str, int]:
+    """Have everything looked at whose time has come, as far as there is time."""
+    until_ms = wiring.clock() + SWEEP_MS
+    counts = sweep(wiring.times, wiring.looks, wiring.clock(), lambda: wiring.clock() < until_ms)
+    if any(counts.values()):
+        wiring.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
+    return counts
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """The Lambda entry point, for the queue and for the schedule."""
     if "Records" not in event:
-        counts = sweep(wiring.times, wiring.fire, wiring.clock())
-        wiring.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
-        return counts
+        return swept()
     return handled(event, forward, lambda: wiring.telemetry.bug("due"))

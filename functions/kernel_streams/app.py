@@ -1,18 +1,20 @@
 """GET /v0/agents/stream, /v0/runners/stream, /v0/executions/{id}/stream: FastAPI under the Lambda Web Adapter."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 
 from fastapi import FastAPI, Request, Response
 
 from kernel_streams.door import after, authorize, cors, ids, refusal, request_id, tools
-from kernel_streams.serving import EventStream, Hall
+from kernel_streams.serving import SWITCH_SECONDS, EventStream, Hall
 from piecework.errors import PieceworkError
 from piecework.kernel.bells import Key, agent_key, monitor_key, runner_key
 from piecework.kernel.monitor import Monitor
 from piecework.kernel.streams import Stream
 from piecework.kernel_streams_wiring import streams_wiring
 
+sys.setswitchinterval(SWITCH_SECONDS)
 hall = Hall()
 wiring = streams_wiring(hall.ring_for)
 hall.hear(wiring.bells)
@@ -59,7 +61,7 @@ async def monitor(request: Request, execution_id: str) -> Response:
     def opened() -> tuple[Key, Stream, None]:
         return monitor_key(execution_id), wiring.streams.monitor(execution_id, after(request)), None
 
-    return await _answer(request, opened, "follow")
+    return await _answer(request, opened, "join")
 
 
 async def _answer(

@@ -6,7 +6,7 @@
 | keep | renewing the leases of all open streams | a thread of its own |
 | open | a new agent or runner stream | only others that open |
 | look | looks of agents and runners; those that were rung go before those that only look whether a bell was lost | |
-| follow | looks of monitors, and new ones | |
+| follow, join | looks of monitors; new ones | |
 | hear | the bells of other processes | a thread of its own |
 """
 
@@ -33,8 +33,12 @@ LOOK_SECONDS: Final = 2.0  # between a stream's own looks; bells may be lost
 FOLLOW_SECONDS: Final = 0.25  # between a monitor's looks; an execution that others drive has no bell
 FULL: Final = 20  # frames after which there may be more at once
 KEEP_SECONDS: Final = 0.5  # between looks for leases that are due; one that could not be renewed is tried again then
-PATHS: Final = {"keep": 1, "open": 4, "look": 8, "follow": 2, "hear": 1}  # threads of each
-ROUTINE: Final = 2  # of the threads for looks, those that looks which nobody rang for may take
+PATHS: Final = {"keep": 1, "open": 4, "look": 8, "follow": 4, "join": 2, "hear": 1}  # threads of each
+LEISURE: Final = {"look": 2, "follow": 2}  # of them, those that looks which nobody rang for may take
+REST: Final = (
+    2.0  # times as long as such a look took, until its place is free again: the loop and the store serve others
+)
+SWITCH_SECONDS: Final = 0.0005  # after which a thread lets the loop in; it must, at every write of a heartbeat
 HEARING: Final = (
     0.25  # of the time; with many streams a look at their bells takes long, and the store has others to serve
 )
@@ -53,7 +57,7 @@ class Hall:
         self._bells, self._marks = bells, dict[Key, str]()
         self._listening: asyncio.Task[None] | None = None
         self._threads = {name: ThreadPoolExecutor(most, thread_name_prefix=name) for name, most in PATHS.items()}
-        self._routine = asyncio.Semaphore(ROUTINE)
+        self._leisure = {name: asyncio.Semaphore(most) for name, most in LEISURE.items()}
         self._keeper: Keeping | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,10 +77,15 @@ class Hall:
         self._loop = asyncio.get_running_loop()
         return await self._loop.run_in_executor(self._threads[path], work)
 
-    async def look_at_leisure(self, work: Callable[[], T]) -> T:
-        """The same for a look that nobody rang for: some threads are left to the others."""
-        async with self._routine:
-            return await self.look(work)
+    async def look_at_leisure(self, work: Callable[[], T], path: str) -> T:
+        """The same for a look that nobody rang for: with many streams, others go before."""
+        loop, places = asyncio.get_running_loop(), self._leisure[path]
+        await places.acquire()
+        began = loop.time()
+        try:
+            return await self.look(work, path)
+        finally:
+            loop.call_later((loop.time() - began) * REST, places.release)
 
     def enter(self, key: Key, stream: Stream) -> asyncio.Event:
         """A stream has opened; the event is set when there is news for it."""
@@ -218,10 +227,9 @@ class EventStream(Response):
     async def _step(self, bell: asyncio.Event) -> Step:
         is_rung = bell.is_set()
         bell.clear()
-        if self._is_monitor:
-            return await self._hall.look(self._stream.step, "follow")
+        path = "follow" if self._is_monitor else "look"
         look = self._hall.look if is_rung else self._hall.look_at_leisure
-        return await look(self._stream.step)
+        return await look(self._stream.step, path)
 
     async def _lost(self) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from piecework.errors import PieceworkError
+from piecework.batches import handled
 from piecework.hire.webhooks import try_of
 from piecework.hire_edges_wiring import webhook_wiring
 from piecework.jsons import loads
@@ -21,11 +21,4 @@ def attempt(body: str) -> None:
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """The Lambda entry point; messages that could not be handled come back."""
-    failed = []
-    for record in event["Records"]:
-        try:
-            attempt(record["body"])
-        except PieceworkError:
-            wiring.telemetry.bug("webhook")
-            failed.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failed}
+    return handled(event, attempt, lambda: wiring.telemetry.bug("webhook"))

@@ -183,6 +183,28 @@ def test_a_whole_life_over_the_tables_ends_as_it_should(stage):
     assert stage.store.executions.read(execution).execution is None
 
 
+def test_to_forget_an_execution_costs_six_requests_and_a_message_that_comes_twice_two(stage, sent):
+    agent = stage.agent("forgotten", "one")
+    execution = stage.create({"n": 1}, agent_id="forgotten")
+    session = agent.take("execution.assigned")
+    for _ in range(2):
+        stage.report(session, stage.invoke(session, "notes.find"), {"found": 1})
+    stage.intend(session, "complete")
+    agent.close()
+    stage.clock.move(stage.rules.retention_ms / 1000)
+    [due] = [due for due in stage.store.due_times.ripe(EXECUTION_DUE, stage.clock()) if due.id == execution]
+    sent.clear()
+
+    stage.liveness.fire(due)
+    first = sent.total()
+    stage.liveness.fire(due)
+
+    assert first <= 6, sent
+    assert sent.total() - first <= 2
+    assert stage.store.executions.read(execution).execution is None
+    assert [each for each in stage.store.due_times.ripe(EXECUTION_DUE, 10**14) if each.id == execution] == []
+
+
 def test_a_table_that_is_out_of_reach_says_so(embedded_aws):
     nowhere = client_of("dynamodb", "http://127.0.0.1:9", embedded_aws.variables)
     tables = new_tables(embedded_aws, FakeClock(START_MS), client=nowhere)

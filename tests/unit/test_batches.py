@@ -1,7 +1,5 @@
 """Messages that could not be handled come back; the others do not."""
 
-import pytest
-
 from piecework.batches import handled
 from piecework.errors import Unavailable
 
@@ -23,11 +21,3 @@ def test_only_what_could_not_be_handled_comes_back_and_the_rest_is_looked_at():
     assert seen == ["a", "b", "c"]
     assert answer == {"batchItemFailures": [{"itemIdentifier": "m-b"}]}
     assert told == [1]
-
-
-def test_a_bug_is_not_taken_for_a_failure_of_one_message():
-    def look(body):
-        raise KeyError(body)
-
-    with pytest.raises(KeyError):
-        handled(event("a"), look, lambda: None)

@@ -1,21 +1,39 @@
 """A batch of queue messages, each handled by itself: those that could not be handled come back."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from piecework.errors import PieceworkError
 
+LEAST_MS: Final = 10_000  # of the function's time that must be left to begin with a message
 
-def handled(event: Mapping[str, Any], look: Callable[[str], None], failed: Callable[[], None]) -> dict[str, Any]:
+
+def handled(
+    event: Mapping[str, Any],
+    look: Callable[[str], None],
+    failed: Callable[[], None],
+    left_ms: Callable[[], int] = lambda: LEAST_MS,
+) -> dict[str, Any]:
     """Look at each message's body; the answer names the messages that SQS is to send again.
 
-    `failed` is called while the error of a message is being handled, so that it can log it.
+    A message that cannot be read, or that a newer version has sent, comes back alone. `failed` is called while the
+    error of a message is being handled, so that it can log it. Messages for which there is no time come back unseen.
+
+    Raises:
+        Exception: every message met an unexpected error: it is this code that fails, which the function's errors show.
     """
-    back = []
-    for record in event["Records"]:
+    back: list[str] = []
+    bugs: list[Exception] = []
+    for number, record in enumerate(event["Records"]):
+        if number and left_ms() < LEAST_MS:
+            back.append(record["messageId"])
+            continue
         try:
             look(record["body"])
-        except PieceworkError:
+        except Exception as error:  # noqa: BLE001  # whatever one message meets, the others are handled
             failed()
-            back.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": back}
+            back.append(record["messageId"])
+            bugs += [] if isinstance(error, PieceworkError) else [error]
+    if bugs and len(bugs) == len(event["Records"]):
+        raise bugs[-1]
+    return {"batchItemFailures": [{"itemIdentifier": name} for name in back]}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from piecework.aws.telemetry import LambdaTelemetry
+from piecework.errors import PieceworkError
 from piecework.hire.public_url import PublicUrl
 from piecework.hire.rates import Rates
 from piecework.hire.settings import WorkerSettings
@@ -16,7 +17,7 @@ from piecework.settings import Reader, RuntimeSettings
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
-    from piecework.due import Due, DueTimes
+    from piecework.due import Due, DueTimes, Looks
     from piecework.hire.assembly import Ports, Worker
     from piecework.hire.contracts import ContractRecord
     from piecework.hire.executions import Execution
@@ -59,6 +60,7 @@ class DueWiring:
     fire: Mapping[str, Callable[[Due], None]]
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
+    looks: Mapping[str, Looks]  # the same for what a sweep meets, ten in one request
 
 
 def contracts_wiring() -> ContractsWiring:
@@ -138,10 +140,15 @@ def due_wiring() -> DueWiring:
     def look(due: Due) -> None:
         tasks.send(due_message(due))
 
-    times = DueTable(clients.dynamodb, table)
-    return DueWiring(
-        times, dict.fromkeys((TASK_DUE, WEBHOOK_DUE, RELEASED_DUE), look), now_in_ms, LambdaTelemetry(os.environ)
-    )
+    def look_all(portion: Sequence[Due]) -> int:
+        try:
+            return tasks.send_all([due_message(due) for due in portion])
+        except PieceworkError:
+            return len(portion)
+
+    times, kinds = DueTable(clients.dynamodb, table), (TASK_DUE, WEBHOOK_DUE, RELEASED_DUE)
+    telemetry = LambdaTelemetry(os.environ)
+    return DueWiring(times, dict.fromkeys(kinds, look), now_in_ms, telemetry, dict.fromkeys(kinds, look_all))
 
 
 def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: PublicUrl, rates: Rates) -> Ports:

@@ -8,7 +8,7 @@ due_wiring()                                     # due times
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from piecework.aws.clients import Clients
     from piecework.aws.kernel_bells import KernelBells
     from piecework.aws.telemetry import LambdaTelemetry
-    from piecework.due import Due, DueTimes, Nudge
+    from piecework.due import Due, DueTimes, Looks, Nudge
     from piecework.jsons import Json
     from piecework.kernel.changes import Change
     from piecework.kernel.commits import Assigner
@@ -101,6 +101,7 @@ class KernelDueWiring:
     sweep_again: Callable[[], None]  # half a minute later
     clock: Callable[[], int]
     telemetry: LambdaTelemetry
+    forward: Looks | None = None  # sends what a sweep meets on as messages; None without a queue
 
 
 def kernel_parts(heard: Callable[[Change], None] | None = None) -> KernelParts:
@@ -163,7 +164,8 @@ def due_wiring() -> KernelDueWiring:
     def sweep_again() -> None:
         parts.liveness.nudge(Due(parts.clock() + HALF_A_MINUTE_MS, SWEEP, ""), HALF_A_MINUTE_MS)
 
-    return KernelDueWiring(parts.due_times, fire, sweep_again, parts.clock, LambdaTelemetry())
+    forward = _forward(os.environ.get("PIECEWORK_KERNEL_DUE_QUEUE_URL", ""))
+    return KernelDueWiring(parts.due_times, fire, sweep_again, parts.clock, LambdaTelemetry(), forward)
 
 
 def kernel_stores(clients: Clients, tables: Tables, rules: Rules, clock: Callable[[], int]) -> Stores:
@@ -194,6 +196,22 @@ def kernel_stores(clients: Clients, tables: Tables, rules: Rules, clock: Callabl
 def due_message(due: Due) -> dict[str, Json]:
     """A due time on its way to who looks at it."""
     return {"kind": due.kind, "id": due.id, "due_ms": due.at_ms}
+
+
+def _forward(queue_url: str) -> Looks | None:
+    from piecework.aws.clients import Clients
+    from piecework.aws.queues import Queue
+
+    clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
+    queue = Queue(lambda: clients.sqs, queue_url)
+
+    def forward(portion: Sequence[Due]) -> int:
+        try:
+            return queue.send_all([due_message(due) for due in portion])
+        except PieceworkError:
+            return len(portion)
+
+    return forward if queue_url else None
 
 
 def _waking(executions: Executions, clients: Clients, queue_url: str) -> Executions:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from piecework.aws.clients import aws_errors
-from piecework.due import Due, DueTimes, due_at, partitions
+from piecework.due import PORTION, Due, DueTimes, due_at, partitions
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
@@ -31,8 +31,14 @@ class DueTable(DueTimes):
             self._client.delete_item(TableName=self._table, Key=key_of(due))
 
     def ripe(self, kind: str, now_ms: int) -> Iterator[Due]:
-        for partition in partitions(kind):
-            yield from self._ripe(partition, now_ms)
+        # They take turns: what fails again and again at the front of one partition holds up no other.
+        shards = [self._ripe(partition, now_ms) for partition in partitions(kind)]
+        while shards:
+            fuller: list[Iterator[Due]] = []
+            for shard in shards:
+                if (yield from _some(shard)):
+                    fuller.append(shard)
+            shards = fuller
 
     def _ripe(self, partition: str, now_ms: int) -> Iterator[Due]:
         more: dict[str, Any] = {}
@@ -46,10 +52,19 @@ class DueTable(DueTimes):
                     ConsistentRead=True,
                     **more,
                 )
-            yield from (due_at(row["pk"]["S"], row["sk"]["S"]) for row in answer["Items"])
+            yield from (due for row in answer["Items"] if (due := due_at(row["pk"]["S"], row["sk"]["S"])))
             if "LastEvaluatedKey" not in answer:
                 return
             more = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+
+def _some(shard: Iterator[Due]) -> Generator[Due, None, bool]:
+    """The next few of a partition; whether there may be more."""
+    for number, due in enumerate(shard, 1):
+        yield due
+        if number == PORTION:
+            return True
+    return False
 
 
 def key_of(due: Due) -> dict[str, Any]:

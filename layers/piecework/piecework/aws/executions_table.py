@@ -30,6 +30,7 @@ from piecework.errors import LeaseLost, Unavailable
 from piecework.hire.executions import WEBHOOK_DUE, Execution, Executions, Failure, Kept, LedgerRow, Moved, NonceTaken
 from piecework.hire.states import State
 from piecework.jsons import Json, canonical, loads
+from piecework.stored import known
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
@@ -138,7 +139,7 @@ class ExecutionsTable(Executions):
                     ExpressionAttributeValues={":pk": {"S": f"LEDGER#{month}"}},
                     **more,
                 )
-            rows += [LedgerRow(**loads(item["row"]["S"])) for item in answer["Items"]]
+            rows += [known(LedgerRow, loads(item["row"]["S"])) for item in answer["Items"]]
             if "LastEvaluatedKey" not in answer:
                 return rows
             more = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
@@ -286,10 +287,10 @@ def to_item(execution: Execution, write: str) -> Item:
 
 def from_item(item: Mapping[str, Any]) -> Execution:
     """A stored record."""
-    known = {field.name for field in fields(Execution)}
-    record = {key: value for key, value in loads(item["record"]["S"]).items() if key in known}
-    kept = {name: Kept(**record[name]) for name in ("input", "result") if record[name] is not None}
-    failure = {"failure": Failure(**record["failure"])} if record["failure"] is not None else {}
+    ours = {field.name for field in fields(Execution)}
+    record = {key: value for key, value in loads(item["record"]["S"]).items() if key in ours}
+    kept = {name: known(Kept, record[name]) for name in ("input", "result") if record[name] is not None}
+    failure = {"failure": known(Failure, record["failure"])} if record["failure"] is not None else {}
     return Execution(
         **{**record, **kept, **failure, "hashes": tuple(record["hashes"])},
         state=State(item["state"]["S"]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, fields
-from typing import Any, Final, TypeVar, cast
+from dataclasses import asdict
+from typing import Any, Final
 
 from piecework.aws import kernel_keys as keys
 from piecework.aws.kernel_rows import Item, at, n, s
@@ -17,16 +17,10 @@ from piecework.kernel.events import Event
 from piecework.kernel.kept_answers import Approvals, Call, Kept
 from piecework.kernel.ports import Approval, Row
 from piecework.kernel.state import Blocked, Connection, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
-
-T = TypeVar("T")
+from piecework.stored import known
 
 PACKED_FROM: Final = 2_000  # characters: some five active steps; a command pays twice for each 1 KB of its checkpoint
 LABELS_BYTES: Final = 4_000  # of labels in the checkpoint; they are copied into every index and read by every command
-
-
-def known(kind: type[T], members: Mapping[str, Any]) -> T:
-    """A value from its stored members; those that a newer version has written and this one does not know are left."""
-    return kind(**{each.name: members[each.name] for each in fields(cast("Any", kind)) if each.name in members})
 
 
 def execution_item(execution: Execution, write: str) -> Item:

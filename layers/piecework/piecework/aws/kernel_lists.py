@@ -13,11 +13,12 @@ from itertools import islice
 from typing import Any, Final
 
 from piecework.aws import kernel_keys as keys
-from piecework.aws.kernel_items import known, row_from
+from piecework.aws.kernel_items import row_from
 from piecework.aws.kernel_rows import Item, Rows, s
 from piecework.aws.kernel_values import text_of
 from piecework.kernel.cursors import enough
 from piecework.kernel.ports import Approval, Filter, Row
+from piecework.stored import known
 
 LabelsOf = Callable[[Mapping[str, Any]], Mapping[str, str]]
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from piecework.aws import kernel_keys
 from piecework.aws.kernel_items import push_from
-from piecework.aws.kernel_rows import Rows, n
+from piecework.aws.kernel_rows import Item, Rows, n
 from piecework.kernel.ports import Message, Outbox
 
 
@@ -19,7 +19,7 @@ class KernelOutbox(Outbox):
 
     def messages(self, kind: str, owner: str, consumer_id: str, limit: int) -> list[Message]:
         rows = islice(self._rows.query(kernel_keys.outbox(kind, owner, consumer_id), page=limit), limit)
-        return [Message(row["sk"]["S"], push_from(row["push"]["S"]), int(row["taken_by"]["N"])) for row in rows]
+        return [message for row in rows if (message := _message(row))]
 
     def take(self, kind: str, owner: str, consumer_id: str, key: str, generation: int) -> bool:
         taken = self._rows.update(
@@ -33,6 +33,14 @@ class KernelOutbox(Outbox):
     def remove(self, kind: str, owner: str, consumer_id: str, keys: Sequence[str]) -> None:
         pk = kernel_keys.outbox(kind, owner, consumer_id)
         self._rows.delete_all([(pk, key) for key in keys])
+
+
+def _message(row: Item) -> Message | None:
+    """A stored message; one that this version cannot read is left to those that can, and holds up no other."""
+    try:
+        return Message(row["sk"]["S"], push_from(row["push"]["S"]), int(row["taken_by"]["N"]))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def empty(rows: Rows, kind: str, owner: str, consumer_id: str) -> None:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from piecework.aws import kernel_keys as keys
-from piecework.aws.kernel_items import known, queued_from
+from piecework.aws.kernel_items import queued_from
 from piecework.aws.kernel_links import Links
 from piecework.aws.kernel_rows import Rows, at, claimed_until, n, s
 from piecework.aws.kernel_values import KernelValues, text_of
@@ -22,6 +22,7 @@ from piecework.kernel.changes import QueuedJob
 from piecework.kernel.dues import RUNNER_DUE, pair_id
 from piecework.kernel.ports import Linked, Runners, ToolEntry
 from piecework.kernel.state import Connection
+from piecework.stored import known
 
 FOLDER: Final = "tools"  # of long lists in the bucket; no execution's id is a plain word like this
 BEFORE: Final = "published_at <= :until"
@@ -43,13 +44,13 @@ class KernelRunners(Runners):
         self, connection: Connection, tools: Sequence[str], lease_until_ms: int
     ) -> tuple[Linked, Linked | None]:
         runner_id, now = connection.runner_id, self._clock()
-        known = self._known(runner_id)
-        if known is None:
+        listed = self._known(runner_id)
+        if listed is None:
             self._see(runner_id, [], overwrite=False)
         self._due_times.put(Due(lease_until_ms, RUNNER_DUE, pair_id(runner_id, connection.consumer_id)))
-        wanted = Linked(connection, 0, lease_until_ms, True, _joined(tools, known), connected_at_ms=now)
+        wanted = Linked(connection, 0, lease_until_ms, True, _joined(tools, listed), connected_at_ms=now)
         linked, replaced = self._links.open(wanted, now)
-        return self._caught_up(linked, tools, known), replaced
+        return self._caught_up(linked, tools, listed), replaced
 
     def refresh(self, linked: Linked, lease_until_ms: int) -> bool:
         return self._links.set_lease(linked, lease_until_ms, is_open=True)
@@ -148,10 +149,10 @@ class KernelRunners(Runners):
         }
         self._rows.put(item, "" if overwrite else "attribute_not_exists(pk)")
 
-    def _caught_up(self, linked: Linked, tools: Sequence[str], known: list[str] | None) -> Linked:
+    def _caught_up(self, linked: Linked, tools: Sequence[str], listed: list[str] | None) -> Linked:
         """A list that was set while the connection was opened did not find it."""
         since = self._known(linked.connection.runner_id)
-        if since is None or since == (known or []):
+        if since is None or since == (listed or []):
             return linked
         self._links.set_tools(linked, _joined(tools, since))
         return self._links.find(linked.connection) or linked
@@ -174,8 +175,8 @@ class KernelRunners(Runners):
         return True
 
 
-def _joined(tools: Sequence[str], known: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*tools, *(known or [])]))
+def _joined(tools: Sequence[str], listed: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*tools, *(listed or [])]))
 
 
 def _begins(name: str, prefix: str) -> bool:

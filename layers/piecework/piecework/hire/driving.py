@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from piecework.due import Due, DueTimes
-from piecework.errors import PieceworkError
+from piecework.due import Due, DueTimes, named_by
+from piecework.errors import BadRequest, PieceworkError
 from piecework.executors import Log
 from piecework.hire.attempts import MOST_CRASHES, Attempts
 from piecework.hire.charging import Charging
@@ -51,6 +51,8 @@ class Driving:
         if due.kind == RELEASED_DUE:
             self.released.look(due)
             return None
+        if due.kind != TASK_DUE:  # a newer version's; its row is not ours to remove
+            raise BadRequest("this version knows no due time of this kind")
         standing = self.drive(due.id, until_ms)
         if standing is None or standing.due != due:
             self.due_times.remove(due)
@@ -158,5 +160,5 @@ def due_message(due: Due) -> dict[str, str | int]:
 
 
 def due_of(message: Mapping[str, Json]) -> Due | None:
-    """The due time that a message is about, or None for one that just wants the task to go on."""
-    return Due(message["due_ms"], message["kind"], message["contract_id"]) if "due_ms" in message else None
+    """The due time that a message is about, or None for one that just wants the task to go on. Raises BadRequest."""
+    return named_by(message, "contract_id") if "due_ms" in message else None

@@ -28,6 +28,7 @@ from piecework.hire.webhook_address import webhook_target
 from piecework.http_client import CallFailed
 from piecework.jsons import Json, canonical
 from piecework.reasons import Warn, silent, tell
+from piecework.stored import known
 
 USER_AGENT: Final = "hire-worker/1"
 BODY_BYTES: Final = 262_144  # of the request; a longer one goes without its output
@@ -259,8 +260,8 @@ def try_of(message: Json) -> Try:
         BadRequest: it is no such message.
     """
     try:
-        return Try(**message)
-    except TypeError as error:
+        return known(Try, message)
+    except (TypeError, AttributeError) as error:
         raise BadRequest("this message asks for no try") from error
 
 

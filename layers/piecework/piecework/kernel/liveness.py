@@ -31,7 +31,7 @@ class Losing(Work, Protocol):
 
     def agent_lost(self, execution_id: str, session_id: str) -> object: ...
 
-    def touch(self, execution_id: str) -> None: ...
+    def touch(self, execution_id: str) -> int | None: ...
 
     def due_ms(self, execution_id: str) -> int | None: ...
 
@@ -50,8 +50,7 @@ class Liveness:
     def fire(self, due: Due) -> None:
         """Look at what a due time of the kernel door is about."""
         if due.kind == EXECUTION_DUE:
-            self.kernel.touch(due.id)
-            self._drop_stale(due)
+            self._touch(due)
             return
         look = self.look_agent if due.kind == AGENT_DUE else self.look_runner
         next_ms = look(*pair_of(due.id))
@@ -59,6 +58,14 @@ class Liveness:
             self.due_times.put(Due(next_ms, due.kind, due.id))
         if next_ms != due.at_ms:
             self.due_times.remove(due)
+
+    def _touch(self, due: Due) -> None:
+        """Look at an execution; its own due time is moved on by what happens to it."""
+        stood_ms = self.kernel.touch(due.id)
+        if stood_ms is None:
+            self.due_times.remove(due)
+        elif stood_ms != due.at_ms:
+            self._drop_stale(due)
 
     def look_agent(self, agent_id: str, consumer_id: str) -> int | None:
         """End the sessions of a consumer whose lease has lapsed; when to look again, if at all."""

@@ -280,9 +280,9 @@ class Kernel:
         execution = self._executions.read(execution_id).execution
         return timers.due_at(execution, self.rules) if execution else None
 
-    def touch(self, execution_id: str) -> None:
-        """Do what an execution's timers ask for now."""
-        self._touching.touch(execution_id)
+    def touch(self, execution_id: str) -> int | None:
+        """Do what an execution's timers ask for now; when it was to be looked at before, None if it is gone."""
+        return self._touching.touch(execution_id)
 
     @contextmanager
     def _ending_lapsed(self, execution_id: str, session_id: str) -> Iterator[None]:

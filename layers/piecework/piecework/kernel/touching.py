@@ -26,20 +26,24 @@ class Touching:
         self._executions, self._agents, self._commits = executions, agents, commits
         self._rules, self._clock = rules, clock
 
-    def touch(self, execution_id: str) -> None:
-        """Settle what is due, then move the execution's own due time on, so that it is not met again at once."""
+    def touch(self, execution_id: str) -> int | None:
+        """Settle what is due, then move the execution's own due time on, so that it is not met again at once.
+
+        Returns the due time that it came with; None when there is no such execution.
+        """
         execution = self._executions.read(execution_id).execution
         if execution is None:
-            return
-        now = max(self._clock(), execution.clock_ms)
+            return None
+        now, due_ms = max(self._clock(), execution.clock_ms), timers.due_at(execution, self._rules)
         if execution.status.is_terminal:
-            if now >= timers.due_at(execution, self._rules):
+            if now >= due_ms:
                 self._executions.forget(execution_id)
-            return
+            return due_ms
         self._settle(execution, now)
         after = self._executions.read(execution_id).execution
         if after and not after.status.is_terminal and timers.due_at(after, self._rules) <= now:
             self._commits.run_command(execution_id, Look())
+        return due_ms
 
     def _settle(self, execution: Execution, now_ms: int) -> None:
         if timers.must_expire(execution, now_ms, self._rules):
