@@ -16,7 +16,6 @@ import httpx
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from local.gateway.variables import EMULATED_KEY
 from piecework.aws.contracts_table import ContractsTable
 from piecework.aws.deliverables_bucket import DeliverablesBucket
 from piecework.hire.contracts import ContractRecord, validate
@@ -26,7 +25,7 @@ from tests.support.contracts import IDENTITY, a_contract
 from tests.support.hire_stage import stub_facilitator
 from tests.support.machine import EXECUTORS
 from tests.support.payments import header, signed_payload
-from tests.support.worker_handlers import PUBLIC_BASE_URL, Handler, handler
+from tests.support.worker_handlers import EMULATED_KEY, PUBLIC_BASE_URL, Handler, handler
 
 ONE = {"AttributeDefinitions": [("pk", "S")], "KeySchema": [("pk", "HASH")]}
 TWO = {"AttributeDefinitions": [("pk", "S"), ("sk", "S")], "KeySchema": [("pk", "HASH"), ("sk", "RANGE")]}

@@ -16,7 +16,6 @@ from uuid import uuid4
 
 import pytest
 
-from local.gateway.variables import EMULATED_KEY
 from piecework.aws.bucket import OverflowBucket
 from piecework.aws.contracts_table import ContractsTable
 from piecework.aws.deliverables_bucket import DeliverablesBucket
@@ -34,6 +33,7 @@ from piecework.hire.states import State
 from tests.support.contracts import EXAMPLE, change
 from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.hire_stage import Stage, Told, stub_facilitator
+from tests.support.worker_handlers import EMULATED_KEY
 
 RECOVERY_SECONDS = 300
 IN_BETWEEN = {State.EXECUTING, State.RESULT_READY, State.SETTLING, State.UNKNOWN}

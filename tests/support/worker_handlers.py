@@ -14,6 +14,7 @@ from unittest import mock
 from tests.support.contracts import WORKER_AGENT_ID, WORKER_WALLET
 
 PUBLIC_BASE_URL = "https://w.example/hire"
+EMULATED_KEY = "arn:aws:kms:us-east-1:000000000000:key/tests"  # the emulator takes no KMS write without a key's name
 VARIABLES = {
     "PUBLIC_BASE_URL": PUBLIC_BASE_URL,
     "WORKER_WALLETS": WORKER_WALLET,
