@@ -68,8 +68,9 @@ PAYMENT: Final = an_object(
         "network": {"enum": [network.caip2 for network in NETWORKS.values()]},
         "payer": ADDRESS,
         "amount": UNITS,
+        "refund_due": UNITS,  # the seeker paid for work that failed for good
     },
-    optional=("transaction", "network", "payer", "amount"),
+    optional=("transaction", "network", "payer", "amount", "refund_due"),
 )
 METADATA: Final = an_object(
     {

@@ -7,6 +7,7 @@ Every step is a conditional move of the record, so at most one `/settle` is in f
     | the intent (SETTLING) was written | SETTLING    | its lease lapses, longer than the call can take: UNKNOWN       |
     | `/settle` was sent or answered    | SETTLING    | the same: nobody knows it was answered, so it is reconciled    |
     | the outcome was written           | its outcome | nothing                                                        |
+    | a success, its receipt not seen   | UNKNOWN     | the receipt is looked for again; `/settle` is never repeated   |
     | UNKNOWN, a witness was asked      | UNKNOWN     | asked again at the due time, which stood since UNKNOWN         |
     | UNKNOWN, `/settle` is sent again  | SETTLING    | as in the first row, with the identical payload                |
 
