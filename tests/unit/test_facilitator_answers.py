@@ -103,10 +103,9 @@ def test_a_known_refusal_is_a_verdict_whatever_its_status(status, reason):
     assert (verdict.is_valid, verdict.reason) == (False, reason)
 
 
-def test_the_clients_own_unsigned_members_are_never_forwarded():
+def test_the_clients_own_unsigned_resource_is_never_forwarded():
     theirs = {"url": "https://evil.example/" + "x" * 3_000, "description": "d" * 3_000}
-    accepted = {**TERMS.entry(2), "asset": TERMS.network.usdc.lower(), "extra": {**TERMS.extra, "note": "n" * 900}}
-    document = {**PAYMENT.document, "resource": theirs, "accepted": accepted, "extensions": {"id": {"info": 1}}}
+    document = {**PAYMENT.document, "resource": theirs, "extensions": {"id": {"info": 1}}}
     with serving((200, {"isValid": True, "payer": SEEKER, "success": False})) as server:
         facilitator = HttpFacilitator(server.url)
         facilitator.verify(replace(PAYMENT, document=document), TERMS)
@@ -116,7 +115,6 @@ def test_the_clients_own_unsigned_members_are_never_forwarded():
     assert verified == settled  # the identical payload
     assert verified["resource"]["url"] == "https://w.example/hire/execute"
     assert verified["resource"]["description"] == "HIRE contract ctr_demo01"
-    assert verified["accepted"] == TERMS.entry(2)
     assert (verified["payload"], verified["extensions"]) == (PAYMENT.document["payload"], document["extensions"])
 
 

@@ -411,7 +411,8 @@ class TestGivingUp:
         if now_ms >= give_up_ms(record()):
             assert isinstance(decision, Paid | PaidUnconfirmed | NotPaid | Unresolved)
         if isinstance(decision, SettleAgain):
-            assert now_ms < ENDS_MS and not hashes and evidence.why_stale(record(*hashes), now_ms) is None
+            assert now_ms < ENDS_MS and evidence.why_stale(record(*hashes), now_ms) is None
+            assert not hashes or evidence.block is None  # no node: what became of a hash cannot be seen
         if isinstance(decision, Paid):
             assert evidence.paid
 

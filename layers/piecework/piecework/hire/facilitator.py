@@ -6,9 +6,9 @@
     facilitator.settle(payment, terms, seconds) -> Answer | NotSent | Interrupted       # never raises: see settlement
     SupportedKinds(facilitator).check(network, version)  # cached for an hour; raises PAYMENT_PROVIDER_UNAVAILABLE
 
-`paymentRequirements` is always our own entry, never the client's, and so are the unsigned members of the payload:
-`accepted`, which was compared with it, and `resource`. A readable `isValid` or `success` counts whatever the HTTP
-status: the CDP facilitator refuses with 400 and reports a pending settlement with 500. What it says of its own trouble
+`paymentRequirements` is always our own entry, never the client's, and so is the payload's `resource`, which nobody
+signs; `accepted` was compared with ours before. A readable `isValid` or `success` counts whatever the HTTP status: the
+CDP facilitator refuses with 400 and reports a pending settlement with 500. What it says of its own trouble
 (`unexpected_…`, or an unknown reason beside a status of 500) is no verdict.
 """
 
@@ -211,16 +211,15 @@ def _told(heard: Settled) -> str:
         return "the payment provider cannot be reached; nothing was charged, try again"
     if 400 <= heard.status < 500:
         return "the payment provider refused the request; nothing was charged, try again later"
-    return "the payment provider gave no verdict; nothing was charged, try again"
+    return "the payment provider cannot be reached or gave no verdict; nothing was charged, try again"
 
 
 def _question(payment: Payment, terms: PaymentTerms) -> dict[str, Json]:
-    entry = terms.entry(payment.version)
-    ours = {"accepted": entry, "resource": terms.resource} if payment.version == 2 else {}
+    ours = {"resource": terms.resource} if payment.version == 2 else {}
     return {
         "x402Version": payment.version,
         "paymentPayload": payment.document | ours,
-        "paymentRequirements": entry,
+        "paymentRequirements": terms.entry(payment.version),
     }
 
 
