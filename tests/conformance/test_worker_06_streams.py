@@ -102,7 +102,7 @@ def test_stream_shows_the_output_of_a_task_that_was_paid_before_the_work(worker,
     assert (running["status"], running["final"]) == ("partial", False)
     assert worker.http.get(running["deliverables"][0]["url"]).content == b"the plan"
     assert rest[0] == (3, "output", '{"delta":"two","index":1}')
-    assert [kind for _, kind, _ in rest] == ["output", "item", "done"]  # text beside a file is an item, as ever
+    assert [kind for _, kind, _ in rest] == ["output", "output", "done"]  # a text that went out live is only completed
 
 
 def test_stream_token(worker, gate):
