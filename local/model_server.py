@@ -9,6 +9,7 @@ JSON list of words) starts over. Words:
     say:TEXT    the text as it is                                  cut        the first half, finish_reason "length"
     misfit      JSON without `answer`                              broken     JSON that ends too early
     refusal     the model declines                                 empty      no text
+    end:NAME    good, with this finish_reason                      filtered   400 with the code content_filter
     slow:S      good, after S seconds                              drip:S     one byte at a time, for S seconds
     throttled   429                                                error:N    status N with a body that tells secrets
     huge        2 MiB of text                                      notjson    200 with a page of HTML
@@ -113,6 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
         name, _, value = word.partition(":")
         if name == "hangup":
             self.close_connection = True
+        elif name == "filtered":
+            self._send(400, {"error": {"code": "content_filter", "message": INNER_TEXT}})
         elif name in STATUSES or name == "error":
             self._send(STATUSES.get(name) or int(value), {"error": {"message": INNER_TEXT}})
         elif name == "notjson":
@@ -155,7 +158,8 @@ def _completion(name: str, value: str) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if name == "refusal":
         message = {"role": "assistant", "content": None, "refusal": INNER_TEXT}
-    choice = {"index": 0, "message": message, "finish_reason": "length" if name == "cut" else "stop"}
+    end = value if name == "end" else "length" if name == "cut" else "stop"
+    choice = {"index": 0, "message": message, "finish_reason": end}
     return {"id": "c-1", "object": "chat.completion", "model": "scripted", "choices": [choice], "usage": USAGE}
 
 

@@ -58,7 +58,16 @@ def test_an_answer_that_never_holds_is_400_for_good(runtime, server):
 
 @pytest.mark.parametrize(
     ("word", "status"),
-    [("throttled", 503), ("error:504", 502), ("error:401", 502), ("huge", 502), ("notjson", 502), ("hangup", 502)],
+    [
+        ("throttled", 503),
+        ("error:504", 502),
+        ("error:401", 502),
+        ("huge", 502),
+        ("notjson", 502),
+        ("hangup", 502),
+        ("end:error", 502),
+        ("end:banana", 502),
+    ],
 )
 def test_a_models_failure_is_not_recorded_and_tells_nothing(runtime, server, word, status):
     server.follow([word, "good"])
@@ -69,6 +78,18 @@ def test_a_models_failure_is_not_recorded_and_tells_nothing(runtime, server, wor
     assert failed.status_code == status
     assert INNER_TEXT not in failed.text
     assert executed(runtime, request)["candidate_output"]["answer"] == "as the model says"
+
+
+@pytest.mark.parametrize("word", ["filtered", "refusal", "end:content_filter"])
+def test_a_model_that_declines_is_asked_once(runtime, server, word):
+    server.follow([word, "good"])
+    request = an_execute_request()
+
+    first, again = execute(runtime, request), execute(runtime, request)
+
+    assert first.status_code == again.status_code == 400
+    assert INNER_TEXT not in first.text
+    assert len(server.calls) == 1
 
 
 def test_a_slow_model_is_502_within_its_profiles_budget(runtime, server):

@@ -133,6 +133,14 @@ def test_a_finished_conversation_is_replayed_without_time_or_model():
     assert silent.asked == []
 
 
+def test_a_step_recorded_by_later_code_is_read_without_what_is_not_known():
+    later = {"text": FITTING, "is_cut": False, "input_tokens": 1, "output_tokens": 2, "ended_as": "whole"}
+    steps = KeptSteps()
+    steps.record("model-1", later)
+
+    assert complete(CannedModel([Retryable("never asked")]), run=a_run(steps=steps))["answer"] == "yes"
+
+
 def test_tokens_of_all_calls_are_noted():
     run = a_run()
 
