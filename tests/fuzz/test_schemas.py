@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from local.gateway.variables import LAYERS, ROOT
+from local.gateway.variables import EXECUTORS, PACKAGE, ROOT
 from piecework.schema_cost import MAX_STEPS
 from tests.fuzz.settled import FIXED, MANY
 
@@ -16,7 +16,7 @@ STEP_SECONDS = 30e-9  # what one counted step takes at most, three times what wa
 
 def hurt(examples: int, seconds: int) -> dict[str, int]:
     """The figures of a process that tried to hurt the checker and must have ended well."""
-    paths = os.pathsep.join(map(str, (*LAYERS, ROOT)))
+    paths = os.pathsep.join(map(str, (PACKAGE, EXECUTORS, ROOT)))
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.fuzz.hostile", str(examples)],
         cwd=ROOT,
