@@ -70,6 +70,25 @@ class TestPieceTable:
 
         assert table.claim(key, a_piece("t2", "f2"), LATER) == (False, a_piece("t1", "f1"))
 
+    def test_a_lapsed_piece_is_taken_over_for_the_same_numbers_alone(self, table, key):
+        first, other, same = (replace(a_piece(f"t{number}"), exact=f"e{number % 2}") for number in (1, 2, 3))
+        table.claim(key, first, START_MS)
+
+        assert table.claim(key, other, LATER) == (False, first)
+        assert table.claim(key, same, LATER)[0]
+
+    def test_a_lapsed_piece_of_earlier_code_is_taken_over(self, table, key):
+        table.claim(key, a_piece("t1"), START_MS)
+
+        assert table.claim(key, replace(a_piece("t2"), exact="e1"), LATER)[0]
+
+    def test_both_fingerprints_are_kept(self, table, key):
+        piece = replace(a_piece(), exact="e1")
+        table.claim(key, piece, START_MS)
+        table.record(key, "t1", recorded(piece))
+
+        assert (table.read(key).fingerprint, table.read(key).exact) == ("f1", "e1")
+
     def test_a_renewed_piece_is_not_taken_over(self, table, key):
         table.claim(key, a_piece("t1"), START_MS)
         table.renew(key, "t1", LATER + 1)
