@@ -28,18 +28,34 @@ def sendable(value: Json, levels: int = MAX_DEPTH_IN) -> tuple[Json, bytes]:
     Raises:
         Unsendable: it is no JSON, nests too deep, or holds a number or a name that readers take differently.
     """
+    return settled(written(value, levels), levels)
+
+
+def written(value: Json, levels: int = MAX_DEPTH_IN) -> bytes:
+    """The canonical bytes of a value that somebody returned. Raises Unsendable when it is no JSON."""
     try:
-        raw = canonical(value)
+        return canonical(value)
+    except ValueError:
+        raise Unsendable(_not_json(levels)) from None
+
+
+def settled(raw: bytes, levels: int = MAX_DEPTH_IN) -> tuple[Json, bytes]:
+    """The value of these canonical bytes, and the bytes it is sent as. Raises Unsendable as `sendable`."""
+    try:
         check_depth(raw, levels)
         read = loads_exact(raw)
-    except (ValueError, BadRequest):
-        raise Unsendable(f"the output is not JSON of at most {levels} levels") from None
+    except BadRequest:
+        raise Unsendable(_not_json(levels)) from None
     if holds_written(read):
         read = _settled(read, "output")
         raw = canonical(read)
     if KERNEL_NUMBER.encode() in raw and _is_named(read):
         raise Unsendable(RESERVED_NAME)
     return read, raw
+
+
+def _not_json(levels: int) -> str:
+    return f"the output is not JSON of at most {levels} levels"
 
 
 def _settled(value: Json, place: str) -> Json:

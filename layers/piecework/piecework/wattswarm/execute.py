@@ -16,7 +16,7 @@ from piecework.faults import fault_of
 from piecework.fingerprints import Fingerprint, fingerprint
 from piecework.jsons import MAX_DEPTH_READ, Json, canonical, loads
 from piecework.manifest import Bundle
-from piecework.outgoing import Unsendable, sendable
+from piecework.outgoing import Unsendable, settled, written
 from piecework.pieces import Answer, Claim, Pieces, Result, piece_key
 from piecework.schemas import Checker, SchemaRejected, compile_schema, minimal_ok
 from piecework.steps import PieceSteps, StepTable
@@ -26,6 +26,8 @@ from piecework.wattswarm.execute_messages import Contract, ExecuteRequest, read_
 IDS: Final = ("task_id", "execution_id", "attempt_id")  # what an outcome line names
 OUTPUT_LEVELS: Final = MAX_DEPTH_READ - 1  # the answer is one more
 OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
+MOST_READ: Final = 4 * OUTPUT_BYTES  # before numbers are written in their shared form, which may be shorter
+TOO_LARGE: Final = f"the output is over {OUTPUT_BYTES} bytes"
 FAILS_MINIMAL: Final = "the output fails the kernel's own check of type, required or properties"
 MIME_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+(?:; ?[a-z0-9-]+=[a-zA-Z0-9.+-]+)?")
 MAKER_CHARACTERS: Final = 200  # of an executor's and its model's name
@@ -100,17 +102,22 @@ class Order:
     def judge(self, output: Json) -> Judged:
         """The output as it will be read back, and its problem; an executor that asked first is not judged twice."""
         try:
-            output, raw = sendable(output, OUTPUT_LEVELS)
+            raw = written(output, OUTPUT_LEVELS)
+            judged = self.last.get(raw)
+            if len(raw) > MOST_READ:
+                judged = Judged(None, TOO_LARGE)
+            if judged is None:
+                judged = self._judged(*settled(raw, OUTPUT_LEVELS))
+                self.last.clear()
+                self.last[raw] = judged
         except Unsendable as reason:
             return Judged(None, str(reason))
-        if len(raw) > OUTPUT_BYTES:
-            return Judged(None, f"the output is over {OUTPUT_BYTES} bytes")
-        judged = self.last.get(raw)
-        if judged is None:
-            judged = Judged(output, self._problem(output))
-            self.last.clear()
-            self.last[raw] = judged
         return judged
+
+    def _judged(self, output: Json, raw: bytes) -> Judged:
+        if len(raw) > OUTPUT_BYTES:
+            return Judged(None, TOO_LARGE)
+        return Judged(output, self._problem(output))
 
     def _problem(self, output: Json) -> str | None:
         if output is None:
