@@ -136,7 +136,7 @@ def test_a_finished_conversation_is_replayed_without_time_or_model():
 def test_a_step_recorded_by_later_code_is_read_without_what_is_not_known():
     later = {"text": FITTING, "is_cut": False, "input_tokens": 1, "output_tokens": 2, "ended_as": "whole"}
     steps = KeptSteps()
-    steps.record("model-1", later)
+    a_run(steps=steps).step("model-1", lambda: later)
 
     assert complete(CannedModel([Retryable("never asked")]), run=a_run(steps=steps))["answer"] == "yes"
 
