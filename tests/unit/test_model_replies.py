@@ -235,6 +235,10 @@ def test_what_we_shorten_ourselves_is_cut():
     assert of_converse(a_converse(f"{GOOD}\n{long}")) == REPAIRED
 
 
+def test_a_reply_of_nothing_but_escapes_still_fits_a_step():
+    assert of_chat(json.dumps(a_chat("\x01" * 66_000)).encode()) == REPAIRED
+
+
 def with_member(text, name="message"):
     """A right answer whose message, or whose outside, has one more member as text."""
     raw = json.dumps(a_chat())

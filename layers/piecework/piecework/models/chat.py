@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, Protocol
 
 from piecework.errors import UpstreamFailed
-from piecework.jsons import Json
+from piecework.jsons import Json, canonical
 from piecework.models.thoughts import after_thoughts
 
 StructuredOutput = Literal["auto", "json_schema", "json_object", "off"]
 
-# Kept of a reply. The largest output is 65,536 bytes, and a step of nothing but escapes must still fit a 400 KB item.
-TEXT_CHARACTERS: Final = 66_000
+TEXT_CHARACTERS: Final = 66_000  # kept of a reply; the largest output is 65,536 bytes
+ESCAPED_CHARACTERS: Final = 58_000  # kept of one that is nothing but escapes: six bytes each, they fit a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +74,7 @@ def reply_of(text: str, *, is_cut: bool, input_tokens: int, output_tokens: int) 
     """
     answer = after_thoughts(text)
     kept = answer[:TEXT_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+    if len(canonical(kept)) > ESCAPED_CHARACTERS * 6:
+        kept = kept[:ESCAPED_CHARACTERS]
     is_whole = bool(answer) and kept == answer
     return Reply(kept, is_cut or not is_whole, input_tokens, output_tokens)
