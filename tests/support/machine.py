@@ -36,7 +36,8 @@ from local.tether import tethered
 from tests.support import aws_calls
 
 EXECUTORS = Path(__file__).parent / "executors"
-DEFAULTS = dict.fromkeys(("PIECEWORK_PARAM_DefaultExecutor", "PIECEWORK_PARAM_WorkerDefaultExecutor"), "echo")
+PARAMETER = "PIECEWORK_PARAM_"
+DEFAULTS = dict.fromkeys((f"{PARAMETER}DefaultExecutor", f"{PARAMETER}WorkerDefaultExecutor"), "echo")
 START_SECONDS = 30
 HTTP_SECONDS = 60
 LISTENS = re.compile(r"listens on (http://\S+)")
@@ -182,8 +183,10 @@ class Gateways:
         log, runs_file = self.folder / f"{name}.log", self.folder / f"{name}.runs"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PIECEWORK_"))}
         own = {"PIECEWORK_EXECUTORS_PATH": str(EXECUTORS), "TEST_RUNS": str(runs_file)}
+        text = template.read_text("utf-8")
+        own |= {name: value for name, value in DEFAULTS.items() if f"\n  {name.removeprefix(PARAMETER)}:\n" in text}
         if template == ROOT / "template.yaml":
-            own |= {**DEFAULTS, RECORD_AWS_CALLS: str(aws_calls.folder())}
+            own[RECORD_AWS_CALLS] = str(aws_calls.folder())
         given = {name: value for name, value in {**own, **variables}.items() if value is not None}
         command = (sys.executable, "-m", "local.gateway", "--api", api, "--port", "0", "--template", str(template))
         with log.open("wb") as out:
