@@ -35,9 +35,7 @@ FULL: Final = 20  # frames after which there may be more at once
 KEEP_SECONDS: Final = 0.5  # between looks for leases that are due; one that could not be renewed is tried again then
 PATHS: Final = {"keep": 1, "open": 4, "look": 8, "follow": 4, "join": 2, "hear": 1}  # threads of each
 LEISURE: Final = {"look": 2, "follow": 2}  # of them, those that looks which nobody rang for may take
-REST: Final = (
-    2.0  # times as long as such a look took, until its place is free again: the loop and the store serve others
-)
+REST: Final = 1.0  # times as long as such a look took, its place stays taken: the loop and the store serve others
 SWITCH_SECONDS: Final = 0.0005  # after which a thread lets the loop in; it must, at every write of a heartbeat
 HEARING: Final = (
     0.25  # of the time; with many streams a look at their bells takes long, and the store has others to serve
@@ -77,10 +75,12 @@ class Hall:
         self._loop = asyncio.get_running_loop()
         return await self._loop.run_in_executor(self._threads[path], work)
 
-    async def look_at_leisure(self, work: Callable[[], T], path: str) -> T:
-        """The same for a look that nobody rang for: with many streams, others go before."""
+    async def look_at_leisure(self, work: Callable[[], T], path: str, bell: asyncio.Event) -> T:
+        """The same for a look that nobody rang for: with many streams others go before, until its bell rings."""
         loop, places = asyncio.get_running_loop(), self._leisure[path]
-        await places.acquire()
+        if not await _has_place(places, bell):
+            bell.clear()
+            return await self.look(work, path)
         began = loop.time()
         try:
             return await self.look(work, path)
@@ -176,6 +176,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         bell = self._hall.enter(self._key, self._stream)
+        bell.set()  # its first look is one that somebody waits for
         gone, beats = asyncio.create_task(_until_gone(receive)), None
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -228,8 +229,9 @@ class EventStream(Response):
         is_rung = bell.is_set()
         bell.clear()
         path = "follow" if self._is_monitor else "look"
-        look = self._hall.look if is_rung else self._hall.look_at_leisure
-        return await look(self._stream.step, path)
+        if is_rung:
+            return await self._hall.look(self._stream.step, path)
+        return await self._hall.look_at_leisure(self._stream.step, path, bell)
 
     async def _lost(self) -> None:
         try:
@@ -238,6 +240,26 @@ class EventStream(Response):
             return  # its lease ends
         if self._after_loss is not None:
             self._hall.later(grace_ms / 1000, self._after_loss)
+
+
+async def _has_place(places: asyncio.Semaphore, bell: asyncio.Event) -> bool:
+    """Wait for a place; False, without one, when the bell rings before."""
+    place, ringing = asyncio.create_task(places.acquire()), asyncio.create_task(bell.wait())
+    try:
+        await asyncio.wait({place, ringing}, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        place.add_done_callback(partial(_given_back, places))
+        raise
+    finally:
+        ringing.cancel()
+        if not place.done():
+            place.cancel()
+    return place.done()
+
+
+def _given_back(places: asyncio.Semaphore, place: "asyncio.Task[bool]") -> None:
+    if not place.cancelled():
+        places.release()
 
 
 async def _until_gone(receive: Receive) -> None:

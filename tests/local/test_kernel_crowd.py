@@ -50,8 +50,8 @@ class Reading:
         elif line.startswith(b"data: "):
             self.frames.append(json.loads(line[6:]))
 
-    def worst_gap(self, until: float) -> float:
-        moments = [*self.beats, until]
+    def worst_gap(self, since: float, until: float) -> float:
+        moments = [since, *(beat for beat in self.beats if beat >= since), until]
         return max(later - earlier for earlier, later in pairwise(moments))
 
 
@@ -103,10 +103,11 @@ async def crowd(url: str) -> tuple[list[Reading], float, list[list[str]]]:
     monitors = opened([f"/v0/executions/{executions[n % EXECUTIONS]}/stream" for n in range(MONITORS)])
     await until(lambda: all(monitor.is_open for monitor in monitors), OPEN_SECONDS)
     await until(lambda: all(agent.frames for agent in agents[:EXECUTIONS]), OPEN_SECONDS)
+    all_are_open = time.monotonic()
     await asyncio.sleep(HELD_SECONDS)
     until_then = time.monotonic()
     streams = [*agents, *monitors]
-    gaps = max(stream.worst_gap(until_then) for stream in streams)
+    gaps = max(stream.worst_gap(all_are_open, until_then) for stream in streams)
     assert not any(stream.has_ended for stream in streams)
     await asyncio.gather(*(door.complete(agent.frames[0]) for agent in agents[:EXECUTIONS]))
     logs = [await door.types(execution) for execution in executions]

@@ -164,3 +164,41 @@ def test_a_consumers_second_stream_ends_the_first():
         return older.step()
 
     assert asyncio.run(story()).ends
+
+
+def test_a_stream_that_waits_for_a_look_at_leisure_looks_at_once_when_its_bell_rings():
+    async def story() -> None:
+        hall, hangs = Hall(FakeBells()), threading.Event()
+        bells = [asyncio.Event() for _ in range(3)]
+        waiting = [asyncio.create_task(hall.look_at_leisure(hangs.wait, "follow", bell)) for bell in bells[:2]]
+        last = asyncio.create_task(hall.look_at_leisure(lambda: "looked", "follow", bells[2]))
+        await asyncio.sleep(0.1)
+        assert not last.done()
+
+        bells[2].set()
+
+        async with asyncio.timeout(ENOUGH):
+            assert await last == "looked"
+            hangs.set()
+            await asyncio.gather(*waiting)
+            assert await hall.look_at_leisure(lambda: "again", "follow", asyncio.Event()) == "again"
+
+    asyncio.run(story())
+
+
+def test_a_stream_that_ends_while_it_waits_leaves_its_place_to_others():
+    async def story() -> None:
+        hall, hangs = Hall(FakeBells()), threading.Event()
+        holding = [asyncio.create_task(hall.look_at_leisure(hangs.wait, "look", asyncio.Event())) for _ in range(2)]
+        leaving = [asyncio.create_task(hall.look_at_leisure(list, "look", asyncio.Event())) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+        hangs.set()
+        await asyncio.gather(*holding)
+
+        async with asyncio.timeout(ENOUGH):
+            await asyncio.gather(*(hall.look_at_leisure(list, "look", asyncio.Event()) for _ in range(6)))
+
+    asyncio.run(story())
