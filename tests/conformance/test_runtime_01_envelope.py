@@ -185,7 +185,7 @@ def test_numbers_beyond_doubles_are_read(runtime, number, place):
 )
 def test_wrong_content_type_415(runtime, name, media_type, status):
     body = json.dumps(an_execute_request()).encode()
-    head = f"POST /execute HTTP/1.1\nhost: x\n{name}: {media_type}\ncontent-length: {len(body)}\n"
+    head = f"POST /execute HTTP/1.1\nhost: localhost\n{name}: {media_type}\ncontent-length: {len(body)}\n"
 
     heard = speak(runtime.url, head, body)
 
@@ -353,6 +353,7 @@ def invoke(embedded_aws, runtime):
     """The execute function's handler in this process, over the table and bucket the gateway uses."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIECEWORK_", "AWS_"))}
     names = {"TABLE": "piecework-results", "BUCKET": "piecework-local", "RUNTIME_PUBLIC_URL": runtime.url}
+    names["DEFAULT_EXECUTOR"] = "echo"
     ours = {f"PIECEWORK_{name}": value for name, value in names.items()}
     environment = {**kept, **embedded_aws.variables, **ours, "POWERTOOLS_METRICS_NAMESPACE": "Piecework"}
     with mock.patch.dict(os.environ, environment, clear=True):
