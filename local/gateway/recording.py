@@ -29,7 +29,7 @@ NAMES: Final = (
     "KEY_ARN",
     "QUEUE_URL",
 )  # how variables end whose value names a resource
-OTHER_NAMES: Final = frozenset({"FACILITATOR_AUTH"})  # and one that the worker's specification gives
+OTHER_NAMES: Final = frozenset({"FACILITATOR_AUTH", "BASE_RPC_URL_SECRET_ARN"})  # and two of the worker's own
 
 Variables = dict[str, str]
 

@@ -42,6 +42,7 @@ def worker(gateway, embedded_aws):
             "stream": "a stream key",
             "executors": '{"PERMITTED_KEY":"value"}',
             "facilitator": a_facilitator_key(),
+            "node": "it is known when the facilitator runs",
         }.items()
     }
     with running_worker(
@@ -51,7 +52,11 @@ def worker(gateway, embedded_aws):
         PIECEWORK_STREAM_KEY_ARN=arns["stream"],
         PIECEWORK_PARAM_ExecutorSecretArn=arns["executors"],
         PIECEWORK_PARAM_FacilitatorAuthSecretArn=arns["facilitator"],
+        PIECEWORK_PARAM_BaseRpcUrlSecretArn=arns["node"],
+        BASE_RPC_URL="",
+        BASE_RPC_URL_SECRET_ARN=arns["node"],
     ) as running:
+        secrets.put_secret_value(SecretId=arns["node"], SecretString=running.facilitator.rpc_url)
         yield running
 
 

@@ -18,10 +18,12 @@ TOKENS = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:tokens-AbCdEf"
 EXECUTOR_SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:executors-AbCdEf"
 EVERY_PERMISSION = {"RuntimeTokensSecretArn": TOKENS, "ExecutorSecretArn": EXECUTOR_SECRET}
 FACILITATOR_KEY = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:facilitator-AbCdEf"
+NODE_URL = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:node-AbCdEf"
 FILES_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/files"
 WORKER = {
     "DeployWorkerDoor": "true",
     "FacilitatorAuthSecretArn": FACILITATOR_KEY,
+    "BaseRpcUrlSecretArn": NODE_URL,
     "DeliverablesKmsKeyArn": FILES_KEY,
 }
 KERNEL_TOKENS = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:kernel-tokens-AbCdEf"
