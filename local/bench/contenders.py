@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from local.bench.hiring import variables
+from local.bench.hiring import EXECUTOR, variables
 from local.bench.scratch import Scratch
 from local.gateway.variables import ROOT
 from local.template import REGION
@@ -50,6 +50,7 @@ def environment(scratch: Scratch, code: str, endpoint: str) -> dict[str, str]:
     function = {"AWS_LAMBDA_FUNCTION_NAME": "bench", "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST", "TZ": ":UTC"}
     if code == "functions":
         own["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # as the template sets it
+        own["PIECEWORK_DEFAULT_EXECUTOR"] = EXECUTOR
         own |= variables("HireFunction", "https://worker.example.com", NOBODY)
     return {
         **{name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},

@@ -10,18 +10,21 @@ from typing import Any, Final
 from local.facilitator.rules import TOKENS, typed_transfer
 from local.facilitator.server import StubFacilitator
 from local.gateway.routes import api_of
-from local.gateway.variables import ROOT
+from local.gateway.variables import EMULATED_KEY, FILES_KEY, ROOT
 from local.run import WORKER
 from local.template import Template
 
 SEEKER_KEY: Final = "0x" + "11" * 32  # a development key that everybody knows
 TASK: Final = {"brief": "hello"}
+EXECUTOR: Final = "echo"  # who works in every measurement
 STREAM_KEY: Final = "a key that only benchmarks use"
 
 
 def deployed() -> Template:
     """The template with the worker door and the kernel door in it."""
-    return Template.load(ROOT / "template.yaml", {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"})
+    chosen = dict.fromkeys(("DefaultExecutor", "WorkerDefaultExecutor"), EXECUTOR)
+    doors = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
+    return Template.load(ROOT / "template.yaml", {**doors, **chosen})
 
 
 def variables(function: str, public_url: str, facilitator_url: str) -> dict[str, str]:
@@ -36,6 +39,7 @@ def worker(facilitator_url: str) -> dict[str, str]:
         **WORKER,
         "PIECEWORK_STREAM_KEY": STREAM_KEY,
         "FACILITATOR_URL": facilitator_url,
+        FILES_KEY: EMULATED_KEY,
         "BASE_RPC_URL": f"{facilitator_url}/rpc",
     }
 

@@ -14,7 +14,8 @@ from typing import Final
 
 from local.aws import CREDENTIALS, stop, wait_until_answers
 from local.bench.contenders import event, fresh
-from local.gateway.variables import ROOT
+from local.bench.hiring import EXECUTOR
+from local.gateway.variables import PARAMETER_PREFIX, ROOT
 from local.template import REGION
 from local.tether import tethered
 
@@ -45,8 +46,13 @@ def gateway(endpoint: str, api: str = "RuntimeApi", variables: Mapping[str, str]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PIECEWORK_"))}
     aws = {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
     command = tethered("exec", sys.executable, "-m", "local.gateway", "--api", api, "--port", str(port))
+    chosen = {f"{PARAMETER_PREFIX}DefaultExecutor": EXECUTOR, f"{PARAMETER_PREFIX}WorkerDefaultExecutor": EXECUTOR}
     process = subprocess.Popen(
-        command, env={**kept, **aws, **variables}, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        env={**kept, **aws, **chosen, **variables},
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         wait_until_answers(f"http://127.0.0.1:{port}/health", process)

@@ -108,6 +108,8 @@ class TestClassifying:
             {"transaction": 7},
             {"network": "eip155:84532"},
             {"network": None},
+            {"network": ["eip155:8453"]},
+            {"network": {"name": "base"}},
             {"payer": WORKER},
             {"amount": "4999999"},
             {"status": 202},

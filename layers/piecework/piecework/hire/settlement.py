@@ -237,7 +237,7 @@ def _success(status: int, document: Mapping[str, Json], payment: Payment, terms:
         return Unknown("the facilitator names another payer", transaction, alarm="payer_mismatch")
     if document.get("amount") is not None and str(document["amount"]) != str(terms.atomic):
         return Unknown("the facilitator names another amount", transaction, alarm="amount_mismatch")
-    if document.get("network") not in {terms.network.caip2, terms.network.name}:
+    if document.get("network") not in (terms.network.caip2, terms.network.name):  # whatever JSON stands there
         return Unknown("the facilitator names another network", transaction)
     if transaction is None:
         return Unknown("success without a usable transaction hash")
