@@ -1,5 +1,7 @@
 """Giving executions to consumers and jobs to connections, whoever else does so at the same time."""
 
+from __future__ import annotations
+
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
