@@ -17,7 +17,7 @@ from piecework.kernel.rules import Rules
 from piecework.kernel.service import Kernel
 from piecework.kernel.state import Connection
 from piecework.kernel_streams_wiring import streams_wiring
-from piecework.kernel_wiring import Tables, kernel_parts, kernel_stores
+from piecework.kernel_wiring import Stores, Tables, kernel_parts, kernel_stores
 
 NAME, CONSUMER = "late", "one"
 LONG_AGO_MS, LAPSED_MS = 60_000, 30_000
@@ -31,9 +31,18 @@ def prepare() -> None:
     stores.runners.publish(NAME, [ToolEntry("draw.line", LARGE, None, NAME, 0)])
     stores.runners.connect(Connection(NAME, CONSUMER), [], lapsed)
     stores.agents.connect(NAME, CONSUMER, lapsed)
+    doubt(stores, lapsed)
     for kind in (AGENT_DUE, RUNNER_DUE):
         stores.due_times.remove(Due(lapsed, kind, pair_id(NAME, CONSUMER)))
     block(kernel_parts().kernel)
+
+
+def doubt(stores: Stores, lapsed_ms: int) -> None:
+    """They were looked at before, and have shown no sign of life since."""
+    consumer, linked = stores.agents.find(NAME, CONSUMER), stores.runners.find(Connection(NAME, CONSUMER))
+    assert consumer is not None and linked is not None
+    stores.agents.doubt(consumer, lapsed_ms)
+    stores.runners.doubt(linked, lapsed_ms)
 
 
 def block(kernel: Kernel) -> None:
