@@ -6,10 +6,10 @@ A schedule comes once a minute at most, so the sweep it asks for sends a message
 from typing import Any, Final
 
 from piecework.batches import LEAST_MS, handled
-from piecework.due import named_by, one_by_one, sweep
+from piecework.due import Due, named_by, one_by_one, sweep
 from piecework.errors import BadRequest
 from piecework.jsons import loads
-from piecework.kernel.dues import SWEEP
+from piecework.kernel.dues import SWEEP, record_of
 from piecework.kernel_wiring import due_wiring
 
 SWEEP_MS: Final = 20_000  # a third of the function's time; the next sweep comes after 30 s
@@ -23,18 +23,23 @@ def look(body: str) -> None:
     if due.kind == SWEEP:
         swept()
     elif due.kind in wiring.fire:
-        wiring.fire[due.kind](due)
+        fire(due)
     else:
         raise BadRequest("this version knows no due time of this kind")
+
+
+def fire(due: Due) -> None:
+    """Look at a due time that has come, and say so where that brought anything: most connections just live on."""
+    if wiring.fire[due.kind](due):
+        wiring.telemetry.outcome("due", {"kind": due.kind, **record_of(due)}, {})
 
 
 def swept() -> dict[str, int]:
     """Have everything looked at whose time has come, as far as there is time: by messages, where there is a queue."""
     until_ms = wiring.clock() + SWEEP_MS
-    here = {kind: one_by_one(fire, bug) for kind, fire in wiring.fire.items()}
-    looks = dict.fromkeys(wiring.fire, wiring.forward) if wiring.forward else here
+    looks = dict.fromkeys(wiring.fire, wiring.forward or one_by_one(fire, bug))
     counts = sweep(wiring.times, looks, wiring.clock(), lambda: wiring.clock() < until_ms)
-    if any(counts.values()):
+    if counts["failed"] or "left" in counts:  # the looks say themselves what they brought
         wiring.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
     return counts
 

@@ -346,6 +346,14 @@ class TestRunners:
         assert not runners.forget(second)
         assert runners.directory(tool) == runners.offering(tool) == runners.connections(runner_id) == []
 
+    def test_a_connection_that_has_shown_itself_since_is_not_forgotten(self, runners):
+        connection = a_connection()
+        made, _ = runners.connect(connection, [a_tool()], LATER)
+        assert runners.refresh(made, LATER + 5)
+
+        assert not runners.forget(made)
+        assert runners.forget(runners.find(connection))
+
     def test_a_deleted_runner_is_gone_with_its_connections(self, runners):
         connection, tool = a_connection(), a_tool()
         linked, _ = runners.connect(connection, [tool], LATER)

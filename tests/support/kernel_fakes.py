@@ -452,6 +452,8 @@ class FakeRunners(Runners):
             found = store.links.get(connection)
             if found is None or found.generation != linked.generation:
                 return False
+            if found.lease_until_ms > linked.lease_until_ms:
+                return False
             del store.links[connection]
             store.boxes.pop(("runner", connection.runner_id, connection.consumer_id), None)
             if not self.connections(connection.runner_id):

@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -190,6 +191,72 @@ def test_an_execution_that_cannot_be_read_holds_up_no_timeout_of_another(monkeyp
     assert ended == ["failed"] * 15
 
 
+class Watch:
+    """The kernel door's due function over a stage; with a queue, what a sweep sends on is looked at at once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, has_queue: bool) -> None:
+        self.stage, self.telemetry = KernelStage(), Telemetry()
+        fire = dict.fromkeys(KINDS, self.stage.liveness.fire)
+        given = (self.stage.store.due_times, fire, lambda: None, self.stage.clock, self.telemetry)
+        made = kernel_wiring.KernelDueWiring(*given, **({"forward": self.forward} if has_queue else {}))
+        monkeypatch.setattr(kernel_wiring, "due_wiring", lambda: made)
+        monkeypatch.delitem(sys.modules, "kernel_due.app", raising=False)
+        self.app = importlib.import_module("kernel_due.app")
+
+    def forward(self, portion: Any) -> int:
+        for due in portion:
+            body = json.dumps(kernel_wiring.due_message(due))
+            assert self.app.handler({"Records": [{"messageId": "m", "body": body}]}, None) == {"batchItemFailures": []}
+        return 0
+
+    def sweep_for(self, seconds: int) -> int:
+        """Streams and sweeps take turns, second by second; how many due times the sweeps met."""
+        met = 0
+        for _ in range(seconds):
+            self.stage.clock.move(1)
+            for line in self.stage.lines:
+                line.look()
+            met += sum(self.app.handler(SCHEDULE, None).values())
+        return met
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        return [{"line": name, **facts} for name, facts, _ in self.telemetry.outcomes]
+
+
+@pytest.fixture(params=[False, True], ids=["alone", "with a queue"])
+def watch(request, monkeypatch) -> Iterator[Watch]:
+    yield Watch(monkeypatch, has_queue=request.param)
+    sys.modules.pop("kernel_due.app", None)
+
+
+def test_looks_at_connections_that_live_leave_no_line_in_the_log(watch):
+    watch.stage.agent()
+    watch.stage.runner()
+
+    assert watch.sweep_for(40) >= 4
+
+    assert watch.told == []
+
+
+def test_a_look_that_ends_something_leaves_a_line_with_its_ids(watch):
+    agent = watch.stage.agent()
+    watch.stage.runner()
+    execution_id = watch.stage.create()
+    agent.look()
+    agent.has_ended = True  # its process was killed
+
+    watch.sweep_for(40)
+
+    assert watch.stage.status(execution_id).value == "pending"
+    assert {"line": "due", "kind": AGENT_DUE, "agent_id": "triage", "consumer_id": "one"} in watch.told
+    assert all(line["line"] == "due" and line["kind"] == AGENT_DUE for line in watch.told)
+
+    watch.stage.clock.move(3_600)
+    watch.app.handler(SCHEDULE, None)
+    assert {"line": "due", "kind": EXECUTION_DUE, "execution_id": execution_id} in watch.told
+
+
 def reading(read: Any, unreadable: str) -> Any:
     def found(self: Any, execution_id: str, **more: Any) -> Any:
         if execution_id == unreadable:
@@ -197,3 +264,35 @@ def reading(read: Any, unreadable: str) -> Any:
         return read(self, execution_id, **more)
 
     return found
+
+
+class Renewing:
+    """A store's connections, the stream of one of which renews its lease just before it is forgotten."""
+
+    def __init__(self, port: Any, renew: Any) -> None:
+        self._port, self._renew = port, renew
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+    def forget(self, found: Any) -> bool:
+        self._renew(found)
+        return bool(self._port.forget(found))
+
+
+@pytest.mark.parametrize("kind", ["agents", "runners"])
+def test_a_connection_that_shows_itself_in_the_last_moment_is_looked_at_again(kind):
+    stage = KernelStage()
+    line = stage.agent() if kind == "agents" else stage.runner()
+    port = getattr(stage.store, kind)
+    until_ms = START_MS + 300_000
+    late = replace(stage.liveness.stores, **{kind: Renewing(port, lambda found: port.refresh(found, until_ms))})
+    stage.liveness = replace(stage.liveness, stores=late)
+    line.is_lost = line.has_ended = True  # its process hangs, and comes back
+
+    for _ in range(6):
+        stage.clock.move(6)
+        stage.sweep()
+
+    due_kind = AGENT_DUE if kind == "agents" else RUNNER_DUE
+    assert [due.at_ms for due in stage.store.due_times.ripe(due_kind, until_ms)], "nobody would notice its loss"

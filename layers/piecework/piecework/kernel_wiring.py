@@ -97,7 +97,7 @@ class KernelDueWiring:
     """What the due function needs: due times, and who looks at each kind."""
 
     times: DueTimes
-    fire: Mapping[str, Callable[[Due], None]]
+    fire: Mapping[str, Callable[[Due], bool]]  # whether that brought anything
     sweep_again: Callable[[], None]  # half a minute later
     clock: Callable[[], int]
     telemetry: LambdaTelemetry

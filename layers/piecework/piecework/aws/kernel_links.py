@@ -22,6 +22,7 @@ from piecework.kernel.state import Connection
 
 ABSENT: Final = "attribute_not_exists(pk)"
 SAME: Final = "generation = :generation"
+SAME_AND_LAPSED: Final = "generation = :generation AND lease_until <= :until"
 SAME_AND_UNCHANGED: Final = "generation = :generation AND job_id = :job"
 SAME_AND_OLD_TOOLS: Final = "generation = :generation AND tools = :old"
 HOLDS: Final = "job_id = :job"
@@ -112,9 +113,12 @@ class Links:
         expression = "SET job_id = :none, execution_id = :none"
         return bool(job_id) and self._rows.update(_key(connection), expression, values, HOLDS) is not None
 
-    def forget(self, linked: Linked) -> bool:
-        """Remove a connection with its messages; False when it is of another generation by now."""
-        if not self._rows.delete(_key(linked.connection), SAME, {":generation": n(linked.generation)}):
+    def forget(self, linked: Linked, *, even_alive: bool = False) -> bool:
+        """Remove a connection with its messages; False when it has shown itself since, or came back."""
+        values = {":generation": n(linked.generation)}
+        condition = SAME if even_alive else SAME_AND_LAPSED
+        lapsed = {} if even_alive else {":until": n(linked.lease_until_ms)}
+        if not self._rows.delete(_key(linked.connection), condition, values | lapsed):
             return False
         self._drop_offers(linked)
         empty(self._rows, "runner", linked.connection.runner_id, linked.connection.consumer_id)

@@ -131,7 +131,7 @@ class KernelRunners(Runners):
         if not self._rows.delete(keys.seen(runner_id), "attribute_exists(pk)"):
             return False
         for linked in self._links.of(runner_id):
-            self._links.forget(linked)
+            self._links.forget(linked, even_alive=True)
         self._forget_published(runner_id)
         return True
 

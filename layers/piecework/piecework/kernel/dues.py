@@ -3,6 +3,8 @@
 import base64
 from typing import Final
 
+from piecework.due import Due
+
 EXECUTION_DUE: Final = "kernel"  # its id is the execution's
 AGENT_DUE: Final = "kernel-agent"  # an agent's consumer may have been lost
 RUNNER_DUE: Final = "kernel-runner"  # a runner's connection may have been lost
@@ -18,6 +20,14 @@ def pair_of(due_id: str) -> tuple[str, str]:
     """The agent or runner, and the consumer, of such an id."""
     owner, _, consumer_id = due_id.partition(".")
     return _unpacked(owner), _unpacked(consumer_id)
+
+
+def record_of(due: Due) -> dict[str, str]:
+    """The ids of what a due time is about, for a line in the log."""
+    if due.kind == EXECUTION_DUE:
+        return {"execution_id": due.id}
+    owner, consumer_id = pair_of(due.id)
+    return {"agent_id" if due.kind == AGENT_DUE else "runner_id": owner, "consumer_id": consumer_id}
 
 
 def _packed(text: str) -> str:

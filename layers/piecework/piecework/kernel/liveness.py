@@ -14,13 +14,14 @@ seconds, to answer.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from piecework.due import Due, DueTimes, Nudge
 from piecework.kernel.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id, pair_of
 from piecework.kernel.feeds import Pumping, Stores, Work, give_back
 from piecework.kernel.ports import Consumer, Linked
 from piecework.kernel.state import Connection
+from piecework.kernel.touching import Touched
 
 DOUBT_MS: Final = 3_000  # for an open stream to answer a doubt; it tries every half second
 LINGER_MS: Final = 6_000  # a command gives up after 4 s of pauses, so nothing is decided later from an ended lease
@@ -31,9 +32,16 @@ class Losing(Work, Protocol):
 
     def agent_lost(self, execution_id: str, session_id: str) -> object: ...
 
-    def touch(self, execution_id: str) -> int | None: ...
+    def touch(self, execution_id: str) -> Touched | None: ...
 
     def due_ms(self, execution_id: str) -> int | None: ...
+
+
+class Look(NamedTuple):
+    """What a look at a connection came to."""
+
+    next_ms: int | None  # when to look again, if at all
+    has_acted: bool = False  # sessions were ended, a job was given back, or the connection was forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,57 +55,61 @@ class Liveness:
     clock: Callable[[], int]
     nudge: Nudge
 
-    def fire(self, due: Due) -> None:
-        """Look at what a due time of the kernel door is about."""
+    def fire(self, due: Due) -> bool:
+        """Look at what a due time of the kernel door is about; whether that brought anything."""
         if due.kind == EXECUTION_DUE:
-            self._touch(due)
-            return
+            return self._touch(due)
         look = self.look_agent if due.kind == AGENT_DUE else self.look_runner
-        next_ms = look(*pair_of(due.id))
+        next_ms, has_acted = look(*pair_of(due.id))
         if next_ms is not None:
             self.due_times.put(Due(next_ms, due.kind, due.id))
         if next_ms != due.at_ms:
             self.due_times.remove(due)
+        return has_acted
 
-    def _touch(self, due: Due) -> None:
+    def _touch(self, due: Due) -> bool:
         """Look at an execution; its own due time is moved on by what happens to it."""
-        stood_ms = self.kernel.touch(due.id)
-        if stood_ms is None:
+        touched = self.kernel.touch(due.id)
+        if touched is None:
             self.due_times.remove(due)
-        elif stood_ms != due.at_ms:
+            return False
+        if touched.due_ms != due.at_ms:
             self._drop_stale(due)
+        return touched.has_acted
 
-    def look_agent(self, agent_id: str, consumer_id: str) -> int | None:
-        """End the sessions of a consumer whose lease has lapsed; when to look again, if at all."""
+    def look_agent(self, agent_id: str, consumer_id: str) -> Look:
+        """End the sessions of a consumer whose lease has lapsed."""
         consumer = self.stores.agents.find(agent_id, consumer_id)
         if consumer is None:
-            return None
+            return Look(None)
         expect = partial(self.expect_agent, agent_id, consumer_id)
         waits = self._waits(consumer, partial(self.stores.agents.doubt, consumer), expect)
         if waits is not None:
-            return waits
-        self._end_sessions(consumer)
+            return Look(waits)
+        has_ended = self._end_sessions(consumer)
         if self.clock() < consumer.lease_until_ms + LINGER_MS:
-            return consumer.lease_until_ms + LINGER_MS
+            return Look(consumer.lease_until_ms + LINGER_MS, has_ended)
         if self.stores.agents.forget(consumer):
-            return None
+            return Look(None, has_acted=True)
         found = self.stores.agents.find(agent_id, consumer_id)  # it has shown itself just now
-        return found.lease_until_ms if found else None
+        return Look(found.lease_until_ms if found else None, has_ended)
 
-    def look_runner(self, runner_id: str, consumer_id: str) -> int | None:
-        """Give back the job of a connection whose lease has lapsed; when to look again, if at all."""
+    def look_runner(self, runner_id: str, consumer_id: str) -> Look:
+        """Give back the job of a connection whose lease has lapsed."""
         linked = self.stores.runners.find(Connection(runner_id, consumer_id))
         if linked is None:
-            return None
+            return Look(None)
         expect = partial(self.expect_runner, runner_id, consumer_id)
         waits = self._waits(linked, partial(self.stores.runners.doubt, linked), expect)
         if waits is not None:
-            return waits
-        self._give_back(linked)
+            return Look(waits)
+        is_given = self._give_back(linked)
         if self.clock() < linked.lease_until_ms + LINGER_MS:
-            return linked.lease_until_ms + LINGER_MS
-        self.stores.runners.forget(linked)
-        return None
+            return Look(linked.lease_until_ms + LINGER_MS, is_given)
+        if self.stores.runners.forget(linked):
+            return Look(None, has_acted=True)
+        found = self.stores.runners.find(linked.connection)  # it has shown itself just now
+        return Look(found.lease_until_ms if found else None, is_given)
 
     def expect_agent(self, agent_id: str, consumer_id: str, at_ms: int) -> None:
         """Have somebody look at a consumer then."""
@@ -135,15 +147,19 @@ class Liveness:
         if self.kernel.due_ms(due.id) == due.at_ms:  # a command has just come to the same time
             self.due_times.put(due)
 
-    def _end_sessions(self, consumer: Consumer) -> None:
+    def _end_sessions(self, consumer: Consumer) -> bool:
+        has_ended = False
         for execution_id in self.stores.agents.sessions(consumer.agent_id, consumer.consumer_id):
             execution = self.stores.executions.read(execution_id).execution
             if execution is None or execution.status.is_terminal or execution.session is None:
                 continue
             if execution.session.consumer_id == consumer.consumer_id:
-                self.kernel.agent_lost(execution_id, execution.session.id)
+                has_ended = bool(self.kernel.agent_lost(execution_id, execution.session.id)) or has_ended
+        return has_ended
 
-    def _give_back(self, linked: Linked) -> None:
-        if linked.job_id and give_back(self.stores.executions, self.kernel, linked.connection, linked):
-            for tool_id in linked.tools:
-                self.dispatcher.pump_tool(tool_id)
+    def _give_back(self, linked: Linked) -> bool:
+        if not linked.job_id or not give_back(self.stores.executions, self.kernel, linked.connection, linked):
+            return False
+        for tool_id in linked.tools:
+            self.dispatcher.pump_tool(tool_id)
+        return True

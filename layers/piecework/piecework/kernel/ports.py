@@ -276,7 +276,8 @@ class Runners(Protocol):
     def directory(self, prefix: str) -> list[ToolEntry]:
         """One entry per tool id, the newest registration; sorted by id. Prefix: equal, or followed by `.` or `_`."""
 
-    def forget(self, linked: Linked) -> bool: ...
+    def forget(self, linked: Linked) -> bool:
+        """Remove a lapsed connection and its outbox; False when it has shown itself since, or came back."""
 
     def delete(self, runner_id: str) -> bool:
         """Remove a runner, its connections and its part of the directory; False when it was never seen."""

@@ -51,7 +51,7 @@ from piecework.kernel.ports import (
 from piecework.kernel.rules import Rules
 from piecework.kernel.sessions import Sessions
 from piecework.kernel.state import Execution, Step
-from piecework.kernel.touching import Touching
+from piecework.kernel.touching import Touched, Touching
 
 FRESH_MS: Final = 1_500  # a quarter of what a lapsed consumer stays on record
 
@@ -280,8 +280,8 @@ class Kernel:
         execution = self._executions.read(execution_id).execution
         return timers.due_at(execution, self.rules) if execution else None
 
-    def touch(self, execution_id: str) -> int | None:
-        """Do what an execution's timers ask for now; when it was to be looked at before, None if it is gone."""
+    def touch(self, execution_id: str) -> Touched | None:
+        """Do what an execution's timers ask for now; None if it is gone."""
         return self._touching.touch(execution_id)
 
     @contextmanager

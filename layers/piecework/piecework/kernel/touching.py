@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
 from piecework.kernel import timers
 from piecework.kernel.assigning import connected_at
@@ -10,6 +11,13 @@ from piecework.kernel.commits import Commits
 from piecework.kernel.ports import Agents, Executions
 from piecework.kernel.rules import Rules
 from piecework.kernel.state import Execution, Status
+
+
+class Touched(NamedTuple):
+    """What a look at an execution found: when it was to be looked at, and whether that brought anything."""
+
+    due_ms: int
+    has_acted: bool
 
 
 class Touching:
@@ -26,24 +34,25 @@ class Touching:
         self._executions, self._agents, self._commits = executions, agents, commits
         self._rules, self._clock = rules, clock
 
-    def touch(self, execution_id: str) -> int | None:
+    def touch(self, execution_id: str) -> Touched | None:
         """Settle what is due, then move the execution's own due time on, so that it is not met again at once.
 
-        Returns the due time that it came with; None when there is no such execution.
+        None when there is no such execution.
         """
         execution = self._executions.read(execution_id).execution
         if execution is None:
             return None
         now, due_ms = max(self._clock(), execution.clock_ms), timers.due_at(execution, self._rules)
         if execution.status.is_terminal:
-            if now >= due_ms:
+            is_over = now >= due_ms
+            if is_over:
                 self._executions.forget(execution_id)
-            return due_ms
+            return Touched(due_ms, has_acted=is_over)
         self._settle(execution, now)
         after = self._executions.read(execution_id).execution
         if after and not after.status.is_terminal and timers.due_at(after, self._rules) <= now:
             self._commits.run_command(execution_id, Look())
-        return due_ms
+        return Touched(due_ms, has_acted=after is None or after.sequence != execution.sequence)
 
     def _settle(self, execution: Execution, now_ms: int) -> None:
         if timers.must_expire(execution, now_ms, self._rules):
