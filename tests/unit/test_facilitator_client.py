@@ -18,9 +18,13 @@ from piecework.hire.exchange import BODY_LIMIT, Answer, Endpoint, Interrupted, N
 from piecework.hire.facilitator import CredentialsMissing, HttpFacilitator, Kinds, SupportedKinds
 from piecework.hire.networks import BASE
 from piecework.hire.rpc import Block, ChainUnavailable, RpcChain
+from piecework.hire.settings import WorkerSettings
 from piecework.hire.settlement import classify
+from piecework.hire_wiring import chain_of
+from tests.support.contracts import SETTINGS
 from tests.support.http_servers import a_closed_port, cut, cut_in_the_middle, drip, hang, serving
 from tests.support.payments import HASH, NONCE, SEEKER, SEPOLIA, WORKER, a_payment, some_terms
+from tests.support.quiet import QuietLog
 from tests.support.servers import CERTIFICATE, NAME
 
 TERMS = some_terms()
@@ -266,6 +270,11 @@ class TestSupported:
         assert Kinds(frozenset()).serves(BASE) is False
 
 
+def sees_base_through(url):
+    """A worker's settings with this node."""
+    return WorkerSettings.from_env({**SETTINGS, "BASE_RPC_URL": url})
+
+
 class TestChainClient:
     def chain_of(self, result):
         return serving((200, {"jsonrpc": "2.0", "id": 1, "result": result}))
@@ -300,6 +309,24 @@ class TestChainClient:
 
         with pytest.raises(ChainUnavailable):
             RpcChain(unreachable).latest()
+
+    def test_a_node_of_another_chain_is_no_witness_although_it_answers(self):
+        log = QuietLog()
+        with serving((200, {"jsonrpc": "2.0", "id": 1, "result": hex(84532)})) as server:
+            chain = chain_of(sees_base_through(server.url), log.warning)(BASE)
+            for _ in range(2):  # and it is asked again, since an operator may mend it
+                with pytest.raises(ChainUnavailable):
+                    chain.nonce_spent(BASE.usdc, SEEKER, NONCE, 18)
+
+        assert [call[3]["method"] for call in server.seen] == ["eth_chainId"] * 2
+        assert log.lines == [("outgoing_call_failed", {"to": "node", "reason": "another_chain"})] * 2
+
+    def test_a_node_says_once_of_which_chain_it_is(self):
+        with serving((200, {"jsonrpc": "2.0", "id": 1, "result": hex(8453)})) as server:
+            chain = chain_of(sees_base_through(server.url))(BASE)
+            assert chain.nonce_spent(BASE.usdc, SEEKER, NONCE, 18) and chain.nonce_spent(BASE.usdc, SEEKER, NONCE, 18)
+
+        assert [call[3]["method"] for call in server.seen] == ["eth_chainId", "eth_call", "eth_call"]
 
     def test_keeps_the_path_and_key_of_the_nodes_url(self):
         with self.chain_of({"number": "0x1", "timestamp": "0x1"}) as server:

@@ -217,7 +217,7 @@ def chain_of(settings: WorkerSettings, warn: Warn = silent) -> Callable[[Network
 
     arn = settings.base_rpc_url_secret_arn
     url = settings.base_rpc_url or (_secret(arn) if arn else None)
-    chain = RpcChain(url, warn=warn) if url else None
+    chain = RpcChain(url, chain_id=BASE.chain_id, warn=warn) if url else None
     return lambda network: chain if network == BASE else None
 
 

@@ -1,24 +1,27 @@
 """A chain, read only: what became of one EIP-3009 authorization (worker specification 2.8).
 
-    chain: Chain = RpcChain(url)
+    chain: Chain = RpcChain(url, chain_id=8453)          # a node of another chain is none of this one's witnesses
     chain.latest() -> Block(number, seconds)             # each raises ChainUnavailable
     chain.receipt(hash, seconds) -> Receipt | None
     chain.nonce_spent(asset, payer, nonce, block) -> bool
     chain.nonce_logs(asset, payer, nonce, first, last) -> list[Log]
 
-The client asks a JSON-RPC node. It can send no transaction: it only ever names four reading methods.
+The client asks a JSON-RPC node. It can send no transaction: it only ever names five reading methods. On another chain
+every nonce is unspent and no transaction is there, which would pass for proof that nobody paid: so the node's own word
+for its chain is asked for first.
 """
 
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, ClassVar, Final, Protocol
 
 from piecework.errors import PieceworkError
 from piecework.hire.exchange import Answer, Endpoint
 from piecework.jsons import Json
-from piecework.reasons import Warn, silent
+from piecework.reasons import Warn, silent, tell
 
 CALL_SECONDS: Final = 5.0
 QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
@@ -87,10 +90,13 @@ class RpcChain:
         self,
         url: str | Callable[[], str],
         *,
+        chain_id: int | None = None,
         seconds: float = CALL_SECONDS,
         tls: ssl.SSLContext | None = None,
         warn: Warn = silent,
     ) -> None:
+        self._chain_id = chain_id  # None: whatever chain it is
+        self._known: Endpoint | None = None  # the node that has said that it is of this chain
         self._url = url
         self._tls = tls
         self._warn = warn
@@ -135,8 +141,17 @@ class RpcChain:
         return self._endpoint
 
     def _call(self, method: str, *params: Json, seconds: float = CALL_SECONDS) -> Json:
+        node, ends = self._node(), monotonic() + min(seconds, self._seconds)
+        if self._chain_id is not None and self._known is not node:
+            if _quantity(self._ask(node, "eth_chainId", (), ends)) != self._chain_id:
+                tell(self._warn, "node", reason="another_chain")
+                raise ChainUnavailable("the node is one of another chain")
+            self._known = node
+        return self._ask(node, method, params, ends)
+
+    def _ask(self, node: Endpoint, method: str, params: Sequence[Json], ends: float) -> Json:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-        answer = self._node().exchange("POST", "", request, {}, min(seconds, self._seconds))
+        answer = node.exchange("POST", "", request, {}, max(0.0, ends - monotonic()))
         document = answer.document if isinstance(answer, Answer) else None
         if document is None:
             raise ChainUnavailable(f"the node did not answer {method}")
