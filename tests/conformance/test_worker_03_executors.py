@@ -2,6 +2,7 @@
 
 import pytest
 
+from piecework.errors import Unprocessable
 from piecework.executors import Outcome, Retryable
 from piecework.hire.states import State
 from tests.support.hire_stage import BODY, Stage, score, stub_facilitator
@@ -50,6 +51,66 @@ def test_a_contract_that_names_nobody_is_for_the_chosen_executor_and_for_nobody_
     assert chosen.post(contract).status == 402
     refused = undecided.post(contract)
     assert (refused.status, refused.body["error"]["details"]) == (422, {"rule": "V15"})
+
+
+@pytest.mark.parametrize("chosen", ["slow", "upfront"])
+def test_another_input_is_paid_by_the_terms_of_who_works_on_it_now(stub, chosen):
+    before = Stage(stub)
+    contract = before.contract(task__requirements=[])
+    before.do = refusing
+    assert before.post(contract, BODY, before.pay(contract)).status == 422
+    stage = after_a_deployment(before, default=chosen)
+
+    other = {"brief": "another one"}
+    asked = stage.post(contract, other)
+    answer = stage.post(contract, other, stage.pay(contract))
+
+    assert (asked.status, answer.status) == (402, 202)
+    stage.settle_down(60)
+    assert stage.get(contract, answer.body["task_id"]).body["status"] == "completed"
+    assert stage.standing(contract).executor == chosen and stage.charges() == 1
+
+
+def test_nobody_is_asked_for_another_payment_while_nobody_can_do_the_work(stub):
+    before = Stage(stub)
+    contract = before.contract()
+    before.do = not_now
+    assert before.post(contract, BODY, before.pay(contract)).status == 503
+    before.clock.now_ms += 2_000_000  # the authorization is too old for another attempt
+    assert before.post(contract).status == 402
+    stage = after_a_deployment(before, default="slow", without=("probe",))
+    verified = stub.count("verify")
+
+    answers = stage.post(contract), stage.post(contract, BODY, before.pay(contract))
+
+    for answer in answers:
+        assert (answer.status, answer.body["error"]["code"]) == (500, "EXECUTION_FAILED")
+        assert "PAYMENT-REQUIRED" not in answer.headers and "does not run" in answer.body["error"]["message"]
+    assert stub.count("verify") == verified
+    assert after_a_deployment(stage).post(contract).status == 402  # and again where it is back
+
+
+def test_nobody_is_asked_to_pay_before_work_that_nobody_can_do(stub):
+    before = Stage(stub)
+    contract = before.contract("upfront")
+    stub.say("settle", "fail:insufficient_funds")
+    before.post(contract, BODY, before.pay(contract))
+    before.settle_down(60)
+    assert before.post(contract).status == 402
+    stage = after_a_deployment(before, default="slow", without=("upfront",))
+
+    answers = stage.post(contract), stage.post(contract, BODY, before.pay(contract))
+
+    assert [(answer.status, answer.body["error"]["code"]) for answer in answers] == [(500, "EXECUTION_FAILED")] * 2
+    assert after_a_deployment(stage).post(contract).status == 402
+
+
+def not_now(task, run):
+    raise Retryable("later")
+
+
+def refusing(task, run):
+    raise Unprocessable("no")
 
 
 def test_the_first_name_of_several_works(stub):

@@ -36,6 +36,14 @@ TROUBLE = [
         {"status": 502, "reason": "internal_error"},
     ),
     ((500, {"isValid": False}), NO_VERDICT, {"status": 500}),
+    *(
+        (
+            (status, {"isValid": False, "invalidReason": "too_many_requests"}),
+            REFUSED,
+            {"status": status, "reason": "too_many_requests"},
+        )
+        for status in (401, 403, 408, 429)
+    ),
     ((503, b""), NO_VERDICT, {"status": 503}),
     ((200, {"valid": True}), NO_VERDICT, {"status": 200, "reason": "no_verdict_in_verify"}),
 ]

@@ -132,12 +132,8 @@ class Charging:
         if isinstance(outcome, Paid):
             left = ends - self.confirming.now()
             outcome = self.confirming.look(outcome, record, self.chain_of(terms.network), left)
-        told = (
-            {}
-            if isinstance(outcome, Paid)
-            else {"why": outcome.why if isinstance(outcome, NotSent) else outcome.reason}
-        )
-        self.log.info("settle_answered", contract_id=intent.contract_id, outcome=type(outcome).__name__, **told)
+        told = {"outcome": type(outcome).__name__, **_why(outcome)}
+        self.log.info("settle_answered", contract_id=intent.contract_id, **told)
         return outcome
 
     def lapsed(self, execution: Execution) -> Execution:
@@ -327,11 +323,6 @@ class Charging:
                 self.nudge(due, delay_ms)
         except PieceworkError:
             self.log.warning("reminder_not_sent", contract_id=execution.contract_id)  # the sweep finds the due time
-
-
-def _told(outcome: Paid | NotPaid | NotSent | Unknown) -> dict[str, str]:
-    """An outcome for the operator's log."""
-    return {"outcome": type(outcome).__name__} | _why(outcome)
 
 
 def _why(found: object) -> dict[str, str]:

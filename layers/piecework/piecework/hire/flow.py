@@ -32,6 +32,7 @@ from piecework.hire.contracts import ContractRecord, Contracts
 from piecework.hire.errors import WorkerError
 from piecework.hire.executions import Execution, Executions, Moved
 from piecework.hire.facilitator import SupportedKinds
+from piecework.hire.failures import UNDEPLOYED
 from piecework.hire.inputs import check_input
 from piecework.hire.payments import SETTLE_MARGIN_MS, VALID_BEFORE, PaymentInvalid
 from piecework.hire.starting import Ask, Starting
@@ -174,24 +175,43 @@ class Hire:
     def _gone(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
         raise WorkerError("CONTRACT_EXPIRED", "the result was kept for its time and is gone")
 
+    def _ask_again(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+        if execution.result is None:  # paid before the work, which is still to be done
+            self._check_served(execution)
+        return self.views.told(execution, contract)
+
     def _ask_lapsed(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+        self._check_served(execution)
         self.kinds.check(contract.network)
         raise PaymentInvalid(VALID_BEFORE, "the authorization is too old for another attempt; sign a new one")
 
     def _settle_result(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+        if execution.result is None:
+            self._check_served(execution)
         return self.starting.settle_result(ask, contract, execution)
 
     def _retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
         return self.starting.retry(ask, contract, execution)
 
     def _replace_and_retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+        self._check_served(execution)
         return self.starting.replace_and_retry(ask, contract, execution)
+
+    def _check_served(self, execution: Execution) -> None:
+        """Pass if there is somebody to do the work; else nobody is asked to pay for it.
+
+        Raises:
+            WorkerError: EXECUTION_FAILED; the executor is not deployed any more. Nothing is recorded: it may come back.
+            ExecutorBroken: it cannot be loaded now.
+        """
+        if self.views.work.named(execution.executor) is None:
+            raise WorkerError("EXECUTION_FAILED", UNDEPLOYED, task_id=execution.task_id)
 
 
 BEGINNINGS: Final = frozenset({Reply.ASK_NEW_GENERATION, Reply.START_NEW_GENERATION})
 ANSWERS: Final[Mapping[Reply, Callable[[Hire, Ask, ContractRecord, Execution], Answer]]] = {
     Reply.PENDING: Hire._pending,
-    Reply.ASK_AGAIN: Hire._repeat,
+    Reply.ASK_AGAIN: Hire._ask_again,
     Reply.SETTLE_RESULT: Hire._settle_result,
     Reply.REPEAT_RESULT: Hire._repeat,
     Reply.RETRY: Hire._retry,

@@ -9,6 +9,8 @@ WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")  # a reason reaches bodies a
 UNNAMED: Final = "unnamed_reason"
 TROUBLE: Final = "unexpected_"  # the facilitator's own failure: `unexpected_verify_error` is no verdict on a payment
 
+REFUSES_US: Final = frozenset({401, 403, 407, 408, 429})  # our credentials, or how often and how slowly we ask
+
 # Reasons that say the transfer was refused before anything was broadcast.
 DEFINITE: Final = frozenset(
     {
@@ -53,8 +55,10 @@ def is_definite(reason: str) -> bool:
 def is_verdict(reason: str, status: int) -> bool:
     """Whether a reason beside `isValid: false` speaks of the payment, not of the facilitator's own trouble.
 
-    With a status of 500 or more only the known reasons do: whatever else stands there is a failure's text.
+    With a status of 500 or more, or one that refuses the caller, only the known reasons do: whatever else stands there
+    is a failure's text.
     """
     if reason.startswith(TROUBLE):
         return False
-    return status < 500 or is_definite(reason) or reason.endswith(NONCE_USED)
+    is_about_us = status >= 500 or status in REFUSES_US
+    return not is_about_us or is_definite(reason) or reason.endswith(NONCE_USED)

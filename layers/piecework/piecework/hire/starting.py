@@ -102,8 +102,11 @@ class Starting:
         return payment
 
     def anew(self, ask: Ask, contract: ContractRecord, before: Execution | None) -> Answer:
-        """The first attempt of a contract, or of a new input in place of one that was refused."""
-        payment = self.verified(ask, contract, before)
+        """The first attempt of a contract, or of a new input in place of one that was refused.
+
+        Both are paid by the terms of who works now: those of the refused one ended with it.
+        """
+        payment = self.verified(ask, contract)
         return self._start(ask, contract, before, self._new(ask, contract, payment, before))
 
     def retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
