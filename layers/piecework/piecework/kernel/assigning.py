@@ -11,7 +11,7 @@ looks for markers. So one of the two sees the other, and whoever comes second is
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from piecework.kernel.errors import KernelError
+from piecework.kernel.meeting import met
 from piecework.kernel.ports import Agents, Consumer, Waiting
 from piecework.kernel.state import Execution
 
@@ -78,10 +78,9 @@ class RoundRobin:
         return connected[self._agents.next_turn(agent_id) % len(connected)].consumer_id
 
     def _assign(self, execution_id: str, consumer_id: str, agent_id: str) -> bool:
-        try:
+        with met("an execution was not given to its agent"):
             return self._kernel.assign(execution_id, consumer_id, agent_id)
-        except KernelError:
-            return False
+        return False
 
 
 def connected_at(consumers: Sequence[Consumer], now_ms: int) -> list[Consumer]:

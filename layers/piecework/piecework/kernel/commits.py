@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from piecework.errors import PieceworkError
+from piecework.errors import Unavailable
 from piecework.jsons import Json
 from piecework.kernel import clocks, timers
 from piecework.kernel.changes import Change
@@ -23,6 +23,7 @@ from piecework.kernel.decide import decide
 from piecework.kernel.drafts import Decision, NewId
 from piecework.kernel.errors import ExecutionTainted, ServiceUnavailable
 from piecework.kernel.evolve import LogBroken
+from piecework.kernel.meeting import met
 from piecework.kernel.ports import ConnectionTaken, Executions, Linked, Moved, Read
 from piecework.kernel.rules import Rules
 from piecework.kernel.state import Connection, Execution
@@ -166,7 +167,7 @@ class Commits:
 
         The change stands whatever comes of this: streams and sweeps do the same again.
         """
-        with suppress(PieceworkError):
+        with suppress(Unavailable), met("what a command made possible was not given out"):
             for job in change.queue:
                 if job.not_before_ms <= change.after.clock_ms:
                     self.dispatcher.pump_tool(job.tool_id)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from piecework.kernel.changes import QueuedJob
-from piecework.kernel.errors import KernelError
+from piecework.kernel.meeting import met
 from piecework.kernel.ports import Linked, Runners
 from piecework.kernel.state import Connection
 
@@ -74,10 +74,9 @@ class Queues:
         return False
 
     def _hand_out(self, job: QueuedJob, linked: Linked) -> bool:
-        try:
+        with met("a job was not handed to a runner"):
             return self._kernel.hand_out(job, linked)
-        except KernelError:
-            return False
+        return False
 
     def _is_idle(self, connection: Connection) -> bool:
         found = self._runners.find(connection)

@@ -13,8 +13,8 @@ from piecework.errors import PieceworkError
 from piecework.kernel.assigning import MOST_AT_ONCE, Assigning
 from piecework.kernel.changes import Change, Push
 from piecework.kernel.commits import Assigner
-from piecework.kernel.errors import KernelError
 from piecework.kernel.hosted import HOSTED, is_idle
+from piecework.kernel.meeting import met
 from piecework.kernel.ports import Agents, Executions
 from piecework.kernel.state import Execution
 
@@ -54,7 +54,7 @@ class Hosting:
         return sum(self._assign(execution_id, agent_id) for execution_id in waiting)
 
     def _assign(self, execution_id: str, agent_id: str) -> bool:
-        with suppress(KernelError):  # it keeps waiting, and the next look tries again
+        with met("an execution was not given to its executor"):  # it keeps waiting, and the next look tries again
             return self._kernel.assign(execution_id, HOSTED, agent_id)
         return False
 

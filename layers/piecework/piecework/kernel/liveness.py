@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from piecework.due import Due, DueTimes, Nudge
+from piecework.errors import Unavailable
 from piecework.kernel.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id, pair_of
 from piecework.kernel.feeds import Pumping, Stores, Work, give_back
 from piecework.kernel.ports import Consumer, Linked
@@ -148,14 +149,26 @@ class Liveness:
             self.due_times.put(due)
 
     def _end_sessions(self, consumer: Consumer) -> bool:
-        has_ended = False
+        """Whether there were any. What one execution meets is raised when all others have had their turn."""
+        has_ended, trouble = False, list[Exception]()
         for execution_id in self.stores.agents.sessions(consumer.agent_id, consumer.consumer_id):
-            execution = self.stores.executions.read(execution_id).execution
-            if execution is None or execution.status.is_terminal or execution.session is None:
-                continue
-            if execution.session.consumer_id == consumer.consumer_id:
-                has_ended = bool(self.kernel.agent_lost(execution_id, execution.session.id)) or has_ended
+            try:
+                has_ended = self._end_session(execution_id, consumer) or has_ended
+            except Unavailable:
+                raise
+            except Exception as error:  # noqa: BLE001  # the last one is raised
+                trouble.append(error)
+        if trouble:
+            raise trouble[-1]
         return has_ended
+
+    def _end_session(self, execution_id: str, consumer: Consumer) -> bool:
+        execution = self.stores.executions.read(execution_id).execution
+        if execution is None or execution.status.is_terminal or execution.session is None:
+            return False
+        if execution.session.consumer_id != consumer.consumer_id:
+            return False
+        return bool(self.kernel.agent_lost(execution_id, execution.session.id))
 
     def _give_back(self, linked: Linked) -> bool:
         if not linked.job_id or not give_back(self.stores.executions, self.kernel, linked.connection, linked):

@@ -1,0 +1,30 @@
+"""Work for other executions: what it meets is theirs, and ends neither a stream nor a command that has been stored.
+
+An execution that this version cannot read, as after a rollback, waits for one that can; it holds up no other.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from piecework.errors import PieceworkError, Unavailable
+
+LOG: Final = logging.getLogger(__name__)
+
+
+@contextmanager
+def met(what: str) -> Iterator[None]:
+    """Go on after what one execution meets; an error that nobody expects is logged, with what came of it.
+
+    Raises:
+        Unavailable: the store is out of reach, for all others as well.
+    """
+    try:
+        yield
+    except Unavailable:
+        raise
+    except PieceworkError:
+        pass
+    except Exception:
+        LOG.exception(what)
