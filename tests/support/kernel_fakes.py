@@ -15,6 +15,7 @@ from threading import RLock
 from typing import Any
 
 from piecework.due import Due
+from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.kernel import ports
 from piecework.kernel.changes import Answered, Change, HistoryEntry, JobPush, Push, QueuedJob, StepRecord
@@ -254,6 +255,7 @@ class FakeAgents(Agents):
         return self._replace(consumer, lease_until_ms, is_open=True)
 
     def refresh_all(self, consumers: Sequence[Consumer], lease_until_ms: int) -> list[Consumer]:
+        _check_rows([(consumer.agent_id, consumer.consumer_id) for consumer in consumers])
         return [consumer for consumer in consumers if not self.refresh(consumer, lease_until_ms)]
 
     def doubt(self, consumer: Consumer, until_ms: int) -> bool:
@@ -368,6 +370,7 @@ class FakeRunners(Runners):
         return self._replace(linked, lease_until_ms, is_open=True)
 
     def refresh_all(self, linked: Sequence[Linked], lease_until_ms: int) -> list[Linked]:
+        _check_rows([one.connection for one in linked])
         return [one for one in linked if not self.refresh(one, lease_until_ms)]
 
     def doubt(self, linked: Linked, until_ms: int) -> bool:
@@ -560,6 +563,12 @@ def approval_of(execution: Execution) -> Approval | None:
         return None
     step = execution.steps[execution.blocked.ref]
     return Approval(execution.id, execution.agent_id, step.id, step.tool_id, execution.updated_at_ms)
+
+
+def _check_rows(rows: Sequence[Any]) -> None:
+    """As DynamoDB does: a transaction writes each row once, and up to 100 of them."""
+    if len(set(rows)) < len(rows) or len(rows) > 100:
+        raise PieceworkError("the kernel table refuses this request for good")
 
 
 def _is_same_lease(found: Consumer | Linked | None, asked: Consumer | Linked) -> bool:

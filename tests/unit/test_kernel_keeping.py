@@ -345,6 +345,23 @@ def test_the_leases_of_many_streams_share_a_request_and_are_tried_in_smaller_gro
     assert agents.asked == [100, 20, 25, 12, 24, 48, 11]
 
 
+def test_an_old_stream_of_a_consumer_that_came_again_keeps_no_lease_from_being_renewed():
+    stage = KernelStage()
+    lines = [stage.agent(consumer_id=f"c{number}") for number in range(8)] + [stage.runner()]
+    again = [stage.agent(consumer_id="c3"), stage.runner()]  # the first ones hang in a look, and cannot end
+    streams = [line.stream for line in (*lines, *again)]
+    keeper = stage.streams.keeper()
+    stage.clock.move(5)
+
+    replaced = keeper.keep(streams)
+
+    assert replaced == [lines[3].stream, lines[8].stream]
+    renewed = [stage.store.agents.find("triage", f"c{number}") for number in range(8)]
+    renewed.append(stage.store.runners.find(Connection("geo-1", "one")))
+    assert {found.lease_until_ms for found in renewed} == {stage.clock() + stage.rules.lease_ms}
+    assert all(stream.step().ends for stream in replaced)
+
+
 def test_a_stream_that_another_process_replaced_ends_when_its_lease_is_due():
     stage = KernelStage()
     first = stage.agent()

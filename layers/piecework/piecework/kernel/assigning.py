@@ -78,9 +78,10 @@ class RoundRobin:
         return connected[self._agents.next_turn(agent_id) % len(connected)].consumer_id
 
     def _assign(self, execution_id: str, consumer_id: str, agent_id: str) -> bool:
+        is_given = False
         with met("an execution was not given to its agent"):
-            return self._kernel.assign(execution_id, consumer_id, agent_id)
-        return False
+            is_given = self._kernel.assign(execution_id, consumer_id, agent_id)
+        return is_given
 
 
 def connected_at(consumers: Sequence[Consumer], now_ms: int) -> list[Consumer]:

@@ -74,9 +74,10 @@ class Queues:
         return False
 
     def _hand_out(self, job: QueuedJob, linked: Linked) -> bool:
+        is_handed = False
         with met("a job was not handed to a runner"):
-            return self._kernel.hand_out(job, linked)
-        return False
+            is_handed = self._kernel.hand_out(job, linked)
+        return is_handed
 
     def _is_idle(self, connection: Connection) -> bool:
         found = self._runners.find(connection)

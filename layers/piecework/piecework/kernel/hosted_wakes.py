@@ -54,9 +54,10 @@ class Hosting:
         return sum(self._assign(execution_id, agent_id) for execution_id in waiting)
 
     def _assign(self, execution_id: str, agent_id: str) -> bool:
+        is_given = False
         with met("an execution was not given to its executor"):  # it keeps waiting, and the next look tries again
-            return self._kernel.assign(execution_id, HOSTED, agent_id)
-        return False
+            is_given = self._kernel.assign(execution_id, HOSTED, agent_id)
+        return is_given
 
 
 def waking(executions: Executions, wake: Wake) -> Executions:

@@ -28,9 +28,9 @@ class Keeper:
 
         What goes wrong with the store leaves a lease due.
         """
-        replaced: list[PushStream] = []
         now = self._clock()
-        for group in self._groups([stream for stream in streams if stream.lease_due_ms <= now]):
+        newest, replaced = _newest_of_each(streams)
+        for group in self._groups([stream for stream in newest if stream.lease_due_ms <= now]):
             try:
                 replaced += self._renew(group)
                 self._group = min(MOST_AT_ONCE, self._group * 2)
@@ -59,3 +59,19 @@ class Keeper:
             else:
                 stream.kept(now)
         return [stream for stream in group if stream.lease in gone]
+
+
+def _newest_of_each(streams: Sequence[PushStream]) -> tuple[list[PushStream], list[PushStream]]:
+    """The last stream of each connection, and those it has replaced: a request takes each row once."""
+    newest: dict[object, PushStream] = {}
+    for stream in sorted(streams, key=lambda each: each.lease.generation):
+        newest[_row(stream.lease)] = stream
+    last = set(newest.values())
+    older = [stream for stream in streams if stream not in last]
+    for stream in older:
+        stream.supersede()
+    return [stream for stream in streams if stream in last], older
+
+
+def _row(lease: Consumer | Linked) -> object:
+    return lease.connection if isinstance(lease, Linked) else (lease.agent_id, lease.consumer_id)
