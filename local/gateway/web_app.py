@@ -38,6 +38,7 @@ class WebApp:
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
+        self._is_ready = False
         self._url = ""
         self._http = httpx.AsyncClient(timeout=STREAM_SECONDS, limits=UNLIMITED, trust_env=False)
 
@@ -81,7 +82,7 @@ class WebApp:
     async def _start(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-        self._url = f"http://127.0.0.1:{port}"
+        self._url, self._is_ready = f"http://127.0.0.1:{port}", False
         folders = os.pathsep.join((str(Path(sys.executable).parent), self._variables.get("PATH", os.defpath)))
         script = self._function.folder / self._function.handler
         self._process = await asyncio.create_subprocess_exec(
@@ -95,11 +96,14 @@ class WebApp:
         )
 
     async def _until_ready(self) -> None:
+        if self._is_ready:  # asked once for each process, as the adapter does
+            return
         path = self._variables.get(READINESS_PATH, "/")
         deadline = asyncio.get_running_loop().time() + READY_SECONDS
         while True:
             try:
                 await self._http.get(f"{self._url}{path}")
+                self._is_ready = True
                 return
             except httpx.ConnectError:
                 if asyncio.get_running_loop().time() > deadline:
