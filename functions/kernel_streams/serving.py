@@ -13,7 +13,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
@@ -35,6 +35,7 @@ FULL: Final = 20  # frames after which there may be more at once
 KEEP_SECONDS: Final = 0.5  # between looks for leases that are due; one that could not be renewed is tried again then
 PATHS: Final = {"keep": 1, "open": 4, "look": 8, "follow": 4, "join": 2, "hear": 1}  # threads of each
 LEISURE: Final = {"look": 2, "follow": 2}  # of them, those that looks which nobody rang for may take
+UNREAD_BEATS: Final = 2  # heartbeats that a write may wait for its reader before the lease is left to lapse
 REST: Final = 1.0  # times as long as such a look took, its place stays taken: the loop and the store serve others
 SWITCH_SECONDS: Final = 0.0005  # after which a thread lets the loop in; it must, at every write of a heartbeat
 HEARING: Final = (
@@ -61,6 +62,7 @@ class Hall:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[Key, dict[Stream, asyncio.Event]] = {}
         self._later: set[asyncio.Task[None]] = set()
+        self._written_since: dict[Stream, float] = {}  # of streams whose reader has not taken what is written
 
     def hear(self, bells: BellRows) -> None:
         """Listen to what other processes ring."""
@@ -118,6 +120,20 @@ class Hall:
         for key in rung_by(change) | {monitor_key(change.after.id)}:
             self.ring(key)
 
+    @contextlib.contextmanager
+    def writing(self, stream: Stream) -> Iterator[None]:
+        """What is written inside the block waits for the stream's reader."""
+        self._written_since[stream] = asyncio.get_running_loop().time()
+        try:
+            yield
+        finally:
+            del self._written_since[stream]
+
+    def _is_read(self, stream: Stream) -> bool:
+        """Whether a reader takes what is written; one that does not keeps no session, as one that has left."""
+        now = asyncio.get_running_loop().time()
+        return now - self._written_since.get(stream, now) < UNREAD_BEATS * stream.heartbeat_ms / 1000
+
     def later(self, seconds: float, work: Callable[[], None]) -> None:
         """Do something with the store after a while, unless the process ends before."""
         task = asyncio.create_task(self._after(seconds, work))
@@ -128,7 +144,9 @@ class Hall:
         """Have leases renewed, as long as a stream is open."""
         while self._open and self._keeper is not None:
             streams = [(key, stream) for key, held in self._open.items() for stream in held]
-            pushing = {stream: key for key, stream in streams if isinstance(stream, PushStream)}
+            pushing = {
+                stream: key for key, stream in streams if isinstance(stream, PushStream) and self._is_read(stream)
+            }
             try:
                 replaced = await self.look(partial(self._keeper, list(pushing)), "keep") if pushing else ()
             except Exception:  # sessions must not end because of a bug that one of them meets
@@ -205,7 +223,8 @@ class EventStream(Response):
 
     async def _write(self, send: Send, content: bytes) -> None:
         async with self._writing:
-            await send({"type": "http.response.body", "body": content, "more_body": True})
+            with self._hall.writing(self._stream):
+                await send({"type": "http.response.body", "body": content, "more_body": True})
 
     async def _run(self, send: Send, bell: asyncio.Event, gone: "asyncio.Task[None]") -> bool:
         """Write until the stream ends, True, or its reader has left, False."""

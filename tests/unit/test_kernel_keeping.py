@@ -72,7 +72,8 @@ class Reader:
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 2),
         }
-        self.body, self.leaves = b"", asyncio.Event()
+        self.body, self.leaves, self.reads = b"", asyncio.Event(), asyncio.Event()
+        self.reads.set()
         self.task = asyncio.create_task(app(self.scope, self.receive, self.send))
 
     @property
@@ -84,6 +85,7 @@ class Reader:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:
+        await self.reads.wait()
         self.body += message.get("body", b"")
 
 
@@ -189,6 +191,23 @@ def test_heartbeats_and_leases_do_not_wait_for_messages_and_offers(server):
 
         await until(lambda: all(agent.beats >= 8 for agent in agents) and server.stage.clock() > lasts)
         await until(lambda: all(server.is_alive(f"a{number}") for number in range(MANY)))
+
+    played(server, story)
+
+
+def test_an_agent_that_reads_nothing_any_more_loses_its_session_as_one_that_has_left(server):
+    async def story() -> None:
+        stopped = server.read("/v0/agents/stream?agent_id=stopped&consumer_id=one")
+        other = server.read("/v0/agents/stream?agent_id=other&consumer_id=one")
+        await until(lambda: stopped.beats >= 2 and other.beats >= 2)
+        assert server.is_alive("stopped")
+
+        stopped.reads.clear()  # its process hangs, and what is written to it waits
+
+        await until(lambda: not server.is_alive("stopped"))
+        assert server.is_alive("other")
+        stopped.reads.set()
+        await until(lambda: server.is_alive("stopped"))
 
     played(server, story)
 
