@@ -77,6 +77,16 @@ def test_no_two_files_of_a_task_have_one_name(given_names):
         ("x\0.png", "x_.png"),
         ("photo\u202egnp.exe", "photo_gnp.exe"),
         ("\u202egpj.exe", "gpj.exe"),
+        ("__init__.py", "__init__.py"),
+        ("_draft.md", "_draft.md"),
+        ("-5 °C.csv", "-5 °C.csv"),
+        ("???.pdf", "file.pdf"),
+        ("\u202e.pdf", "file.pdf"),
+        (" .pdf", "file.pdf"),
+        ("..env", "env"),
+        ("plan..pdf", "plan.pdf"),
+        ("a/../b.txt", "a___b.txt"),
+        ("a.p/f", "a.p_f"),
         ("", "file"),
         ("…", "…"),
         ("Müller.txt", "Müller.txt"),
@@ -124,7 +134,7 @@ def test_other_types_are_bytes(mime):
 
 def test_files_are_stored_by_index_and_described_exactly():
     shelf = Shelf()
-    artifacts = [Artifact("../a.svg", b"<svg/>", "image/svg+xml"), Artifact("_a.svg", b"", "weird")]
+    artifacts = [Artifact("../a.svg", b"<svg/>", "image/svg+xml"), Artifact("./a.svg", b"", "weird")]
 
     stored = store_files(shelf, "deliverables/ctr_x/task_y/g1/lease", artifacts, QuietLog())
 

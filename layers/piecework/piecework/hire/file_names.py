@@ -1,12 +1,13 @@
 """Names of deliverables: whatever an executor calls a file, a name that every system can save, in its own script.
 
 A name keeps its letters (NFC) and its extension. Controls, path separators, what Windows forbids and marks that turn
-the direction of writing become `_`; leading dots and blanks go; Windows' device names get a `_`. It has at most 127
-characters and 255 bytes of UTF-8, which is what file systems take.
+the direction of writing become `_`, or go where a name begins with them; so do leading dots and blanks. Windows' device
+names get a `_`. A name has at most 127 characters and 255 bytes of UTF-8, which is what file systems take.
 """
 
 import re
 import unicodedata
+from itertools import dropwhile
 from typing import Final
 from urllib.parse import quote
 
@@ -18,17 +19,18 @@ JOINERS: Final = "\u200c\u200d"  # some scripts and emoji need them; the other f
 FORBIDDEN: Final = frozenset('/\\<>:"|?*')
 STRANGE: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})  # Unicode's categories
 DEVICES: Final = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|clock\$|(com|lpt)[0-9¹²³])", re.IGNORECASE)
-_EDGE: Final = " ._-"
 
 
 def safe_name(name: str) -> str:
     """The name as it is delivered; a safe name stays as it is."""
-    shown = "".join(map(_plain, unicodedata.normalize("NFC", name)))
-    shown = re.sub(r"\.{2,}", "_", shown).lstrip(_EDGE + JOINERS).rstrip(" ." + JOINERS)
+    stem, extension = _parts(unicodedata.normalize("NFC", name))
+    begun = "".join(map(_plain, dropwhile(_is_edge, stem)))
+    begun = re.sub(r"\.{2,}", "_", begun.rstrip("." if extension else " ." + JOINERS)).rstrip(" ." + JOINERS)
+    shown = (begun or NAMELESS) + extension
     device, dot, rest = shown.partition(".")
     if DEVICES.fullmatch(device.rstrip()):
         shown = f"{device.rstrip()}_{dot}{rest}"
-    return _fitted(shown or NAMELESS)
+    return _fitted(shown)
 
 
 def unique_name(name: str, taken: set[str]) -> str:
@@ -66,10 +68,18 @@ def _plain(character: str) -> str:
     return "_" if category in STRANGE and character not in JOINERS else character
 
 
+def _is_edge(character: str) -> bool:
+    """Whether a name does not begin with it."""
+    return character in " ." + JOINERS or _plain(character) != character
+
+
 def _parts(name: str) -> tuple[str, str]:
     """The name before its extension, and the extension with its dot; empty where there is none."""
     stem, dot, extension = name.rpartition(".")
-    has_extension = bool(stem) and 0 < len(extension) <= EXTENSION_CHARACTERS and " " not in extension
+    is_plain = 0 < len(extension) <= EXTENSION_CHARACTERS and all(
+        each != " " and _plain(each) == each for each in extension
+    )
+    has_extension = is_plain and stem.strip(".") != ""
     return (stem, dot + extension) if has_extension else (name, "")
 
 
