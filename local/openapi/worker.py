@@ -158,7 +158,7 @@ OPERATIONS: Final[Schema] = {
         "responses": {
             "200": _answer("the same contract was here before", "Registered"),
             "201": _answer("taken in", "Registered"),
-            **_failures(*WITH_BODY),
+            **_failures(*WITH_BODY, 503),
         },
     },
     "/contracts/{contract_id}": _get("Say what became of a contract", "contract", "ContractState", 400, 404),

@@ -1,5 +1,7 @@
 """Worker specification 3.2 as amended: who works for a contract, and that nobody ever works in another's name."""
 
+from dataclasses import replace
+
 import pytest
 
 from piecework.errors import Unprocessable
@@ -103,6 +105,20 @@ def test_nobody_is_asked_to_pay_before_work_that_nobody_can_do(stub):
 
     assert [(answer.status, answer.body["error"]["code"]) for answer in answers] == [(500, "EXECUTION_FAILED")] * 2
     assert after_a_deployment(stage).post(contract).status == 402
+
+
+def test_a_contract_for_an_executor_that_cannot_be_loaded_is_told_to_come_again(stub):
+    stage = Stage(stub)
+    contract = stage.contract(task__requirements=["bent"])
+    later = after_a_deployment(stage)
+    offer = later.worker.views.work._offer
+    later.worker.views.work._offer = replace(offer, broken=("bent",))
+
+    answer = later.post(contract)
+
+    assert (answer.status, answer.body["error"]["code"]) == (503, "EXECUTION_TRANSIENT")
+    assert "bent cannot be loaded" in answer.body["error"]["message"] and int(answer.headers["Retry-After"]) > 0
+    assert stub.count("verify") == 0 and later.executions.read(contract.contract_id) is None
 
 
 def not_now(task, run):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from piecework.broken import ExecutorBroken
 from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkError, TooLarge, UnsupportedMediaType
 from piecework.hire.cors import ANY, cors_headers, preflight
 from piecework.hire.errors import SHARED_CODES, WorkerError
@@ -19,6 +20,7 @@ BODY_BYTES: Final = 262_144  # of POST /execute, decoded
 CONTRACT_BYTES: Final = 131_072  # of POST /contracts, decoded
 JSON_DEPTH: Final = 32
 MESSAGE_CHARACTERS: Final = 500
+BROKEN_SECONDS: Final = "60"  # until an executor that cannot be loaded may be asked for again
 CONTENT_TYPE: Final = "application/json; charset=utf-8"
 HEADERS: Final[Mapping[str, str]] = {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
 
@@ -161,6 +163,8 @@ def clean(text: str) -> str:
 
 
 def _translated(error: PieceworkError) -> WorkerError:
+    if isinstance(error, ExecutorBroken):  # its text is for whoever asks, and nothing was bound
+        return WorkerError("EXECUTION_TRANSIENT", error.message, headers={"Retry-After": BROKEN_SECONDS})
     code = SHARED_CODES.get(error.code, "INTERNAL_ERROR")
     headers = {"Allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else {}
     message = error.message if code != "INTERNAL_ERROR" else "something went wrong here; try again"
