@@ -253,6 +253,31 @@ def test_a_job_that_found_nobody_goes_to_the_first_connection_that_can(stage):
     assert [each["step_id"] for each in runner.of("job.assigned")] == [first, second]
 
 
+@pytest.mark.parametrize("taken", [1, 2])
+def test_a_job_whose_connection_another_was_faster_to_take_goes_to_an_idle_one_at_once(stage, taken):
+    agent = stage.agent()
+    stage.create()
+    session = agent.take("execution.assigned")
+    step = stage.invoke(session, remote=True)
+    names = ["one", "two", "three"]
+    for name in names:
+        stage.store.runners.connect(Connection("geo-1", name), ["geo.lookup"], FOR_EVER)
+    left = [taken]
+
+    def take_it(change: Any, is_applied: bool) -> None:
+        if change.job_push and not is_applied and left[0]:
+            left[0] -= 1
+            busy = stage.store.links[change.job_push.to]
+            stage.store.links[change.job_push.to] = replace(busy, job_id="another", execution_id="another")
+
+    stage.store.on_commit = take_it
+    stage.dispatcher.pump_tool("geo.lookup")
+
+    job = stage.state(session["execution_id"]).steps[step].job
+    assert job is not None and job.held_by is not None
+    assert [stage.store.links[Connection("geo-1", name)].job_id for name in names].count("another") == taken
+
+
 def test_new_tools_of_a_runner_are_used_at_once(stage):
     agent, runner = stage.agent(), stage.runner(tools="web.get")
     stage.create()

@@ -18,7 +18,7 @@ from piecework.kernel.ports import Linked, Runners
 from piecework.kernel.state import Connection
 
 CLAIM_MS: Final = 3_000  # a mark's life; a hand-out takes a tenth of a second, and two at once do no harm
-TRIES: Final = 5  # jobs that one look tries to hand out; others took those before
+TRIES: Final = 5  # jobs, or connections, that one look tries; others took those before
 MET: Final = 10  # of the oldest jobs, over which those who met at one are spread
 
 
@@ -44,8 +44,15 @@ class Queues:
 
     def pump_tool(self, tool_id: str) -> bool:
         """Bring the tool's oldest due job and an idle connection together; False when one of them is missing."""
-        linked = self.choose(tool_id)
-        return linked is not None and self._give_next(linked, [tool_id])
+        for _ in range(TRIES):
+            linked = self.choose(tool_id)
+            if linked is None:
+                return False
+            if self._give_next(linked, [tool_id]):
+                return True
+            if self._is_idle(linked.connection):  # no job is left for it
+                return False
+        return False
 
     def pump(self, connection: Connection) -> bool:
         """Give an idle connection the oldest due job of any of its tools; False when it is busy, or nothing waits."""
