@@ -6,6 +6,7 @@ one was not taken.
 """
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -235,6 +236,15 @@ def test_what_we_shorten_ourselves_is_cut():
     assert of_converse(a_converse(f"{GOOD}\n{long}")) == REPAIRED
 
 
+@pytest.mark.parametrize("fenced", [False, True])
+def test_a_whole_answer_that_only_its_writing_makes_long_is_kept(fenced):
+    for answer, writing in (("日" * 12_000, {}), ("yes", {"indent": 70_000})):
+        text = json.dumps({**FORTY_TWO, "answer": answer}, **writing)
+        text = f"```json\n{text}\n```" if fenced else text
+        assert len(text) > 66_000
+        assert of_chat(json.dumps(a_chat(text)).encode()) == {**FORTY_TWO, "answer": answer}
+
+
 def test_a_reply_of_nothing_but_escapes_still_fits_a_step():
     assert of_chat(json.dumps(a_chat("\x01" * 66_000)).encode()) == REPAIRED
 
@@ -357,6 +367,14 @@ def test_a_failure_that_is_not_about_the_form_costs_no_second_question(status):
     with answering(http(b"{}", status)) as server:
         assert outcome(OpenAiModel(f"{server.url}/v1", "k"), a_task({"type": "object"})) in {FAILED, LATER}
         assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("piece", ['{"a":1}<think>', "<think>{}", '{"a":1}<think></think>[['])
+def test_marks_beside_many_documents_are_looked_at_once(piece):
+    started = time.process_time()
+
+    assert of_chat(json.dumps(a_chat(piece * 20_000)).encode()) == REPAIRED
+    assert time.process_time() - started < 5  # it takes a tenth of a second; each mark against each document takes 20
 
 
 def test_hostile_texts_are_read_in_bounded_time():

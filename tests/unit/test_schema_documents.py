@@ -207,3 +207,12 @@ def test_a_draft_that_is_spelled_farther_off_is_named(named, meant):
 def test_a_draft_that_is_none_of_ours_is_refused_with_those_that_are(named):
     with pytest.raises(SchemaRejected, match="draft 4, 6, 7, 2019-09 or 2020-12"):
         compile_schema({"$schema": named})
+
+
+def test_a_name_that_is_defined_often_and_used_often_costs_their_sum_and_not_their_product():
+    from piecework.schema_graph import SchemaGraph
+
+    users = [{"$ref": "#name"} for _ in range(600)]
+    graph = SchemaGraph({"items": {"allOf": users}, "$defs": {str(i): {"$anchor": "name"} for i in range(600)}})
+
+    assert sum(len(node.in_place) for node in graph.order) < 2_000

@@ -73,6 +73,7 @@ class SchemaGraph:
     def __init__(self, document: Json, draft: int = LATEST_DRAFT) -> None:
         self._document = document
         self._nodes: dict[int, Node] = {}
+        self._shared: dict[str, Node] = {}
         self._waiting: list[tuple[dict[str, Json], Node]] = []
         self.has_alternatives = False
         self.pattern_count = 0
@@ -112,12 +113,23 @@ class SchemaGraph:
             elif key in _IN_PLACE_MANY:
                 node.in_place += self._many(value)
             elif key in REFERENCES and isinstance(value, str):
-                node.in_place += self._many(self._references.targets(value))
+                node.in_place += self._meanings(value)
                 schema[key] = self._references.spelling(value)
             elif key in _CHILDREN:
                 self._link_children(key, value, node)
         if "pattern" in schema or "patternProperties" in schema:
             self._note_patterns(schema, node)
+
+    def _meanings(self, reference: str) -> list[Node]:
+        """Where a reference may lead: of several schemas with one name, to a node that all its references share."""
+        targets = self._references.targets(reference)
+        if len(targets) < 2:
+            return self._many(targets)
+        shared = self._shared.get(name := self._references.spelling(reference))
+        if shared is None:
+            shared = self._shared[name] = Node(in_place=self._many(targets))
+            self._nodes[id(shared)] = shared
+        return [shared]
 
     def _link_children(self, key: str, value: Json, node: Node) -> None:
         if key == "properties" and isinstance(value, dict):

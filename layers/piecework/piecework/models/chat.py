@@ -1,17 +1,19 @@
 """One question to a chat model and its reply; adapters fill the `Model` port."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, Protocol
 
-from piecework.errors import UpstreamFailed
-from piecework.jsons import Json, canonical
+from piecework.errors import BadRequest, UpstreamFailed
+from piecework.jsons import Json, canonical, loads_exact
 from piecework.models.thoughts import after_thoughts
 
 StructuredOutput = Literal["auto", "json_schema", "json_object", "off"]
 
 TEXT_CHARACTERS: Final = 66_000  # kept of a reply; the largest output is 65,536 bytes
 ESCAPED_CHARACTERS: Final = 58_000  # kept of one that is nothing but escapes: six bytes each, they fit a step
+_ONE_FENCE: Final = re.compile(r"```\w*+(.*)```", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +73,22 @@ def reply_of(text: str, *, is_cut: bool, input_tokens: int, output_tokens: int) 
     """The reply in a text that may begin with reasoning, which is left out before anything is shortened.
 
     A text that ends inside its reasoning, that is longer than what is kept, or that holds half a character, is cut.
+    One document is kept in canonical form where only blanks and escapes make it too long.
     """
     answer = after_thoughts(text)
+    if len(answer) > TEXT_CHARACTERS:
+        answer = _in_short(answer)
     kept = answer[:TEXT_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
     if len(canonical(kept)) > ESCAPED_CHARACTERS * 6:
         kept = kept[:ESCAPED_CHARACTERS]
     is_whole = bool(answer) and kept == answer
     return Reply(kept, is_cut or not is_whole, input_tokens, output_tokens)
+
+
+def _in_short(text: str) -> str:
+    """A text that is one document, in a fence or not, without what only its writing adds; any other as it is."""
+    inside = _ONE_FENCE.fullmatch(text)
+    try:
+        return canonical(loads_exact(inside[1] if inside else text)).decode("utf-8")
+    except BadRequest:
+        return text

@@ -10,6 +10,7 @@ the closing one (the model never came to its answer). Marks inside a JSON docume
 """
 
 import re
+from bisect import bisect_right
 from typing import Final
 
 from piecework.errors import BadRequest
@@ -75,11 +76,13 @@ def _after_marks(text: str) -> str:
     marks = [mark for mark in _MARK.finditer(text) if not _is_quoted(mark)]
     if not marks:
         return text
-    inside = [(found.start, found.end) for found in documents(text)]
-    told = [mark for mark in marks if not any(start < mark.start() < end for start, end in inside)]
-    if not told:
-        return text
-    return text[told[-1].end() :] if told[-1].lastgroup == "close" else ""
+    found = list(documents(text))
+    ends = [document.end for document in found]  # in their order, so that no mark is compared with every document
+    for mark in reversed(marks):
+        nearest = bisect_right(ends, mark.start())
+        if nearest == len(found) or mark.start() <= found[nearest].start:
+            return text[mark.end() :] if mark.lastgroup == "close" else ""
+    return text
 
 
 def _is_quoted(mark: re.Match[str]) -> bool:
