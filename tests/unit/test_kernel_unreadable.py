@@ -8,6 +8,7 @@ import pytest
 
 from piecework.errors import PieceworkError
 from piecework.kernel.dues import AGENT_DUE
+from piecework.kernel.rules import Rules
 from piecework.kernel.state import Status
 from tests.support.kernel_stage import KernelStage
 
@@ -23,17 +24,21 @@ def stage() -> KernelStage:
 def spoil(request, stage, monkeypatch) -> Callable[[str], None]:
     """Make each read of an execution fail."""
     kind = type(stage.store.executions)
-    read = kind.read
 
     def spoiled(unreadable: str) -> None:
-        def found(self: Any, execution_id: str, **more: Any) -> Any:
-            if execution_id == unreadable:
-                raise request.param
-            return read(self, execution_id, **more)
-
-        monkeypatch.setattr(kind, "read", found)
+        for name in ("read", "view"):
+            monkeypatch.setattr(kind, name, failing(getattr(kind, name), unreadable, request.param))
 
     return spoiled
+
+
+def failing(read: Any, unreadable: str, trouble: Exception) -> Any:
+    def found(self: Any, execution_id: str, **more: Any) -> Any:
+        if execution_id == unreadable:
+            raise trouble
+        return read(self, execution_id, **more)
+
+    return found
 
 
 def created(stage: KernelStage, count: int) -> list[str]:
@@ -76,6 +81,36 @@ def test_who_reports_a_job_is_answered_though_the_next_job_is_of_this_one(stage,
         runner.look()
     assert stage.store.executions.read(first, step_id=steps[first]).step.outcome is not None
     assert [each["step_id"] for each in runner.of("job.assigned")] == [steps[first], steps[third]]
+
+
+def test_a_stream_writes_the_messages_behind_one_of_this_one(stage, spoil):
+    agent = stage.agent()
+    names = created(stage, 3)
+    spoil(names[0])
+
+    for _ in range(3):
+        stage.clock.move(5)
+        agent.look()
+
+    assert [assigned["execution_id"] for assigned in agent.of("execution.assigned")] == names[1:]
+    assert not agent.has_ended
+
+
+def test_a_successor_goes_on_behind_an_assignment_of_this_one_that_may_never_have_been_read(spoil, stage):
+    stage = KernelStage(Rules(rotation_ms=45_000), stage.clock, stage.store)
+    agent = stage.agent()
+    [name] = created(stage, 1)
+    agent.look()
+    spoil(name)
+    agent.is_lost = agent.has_ended = True
+
+    again = stage.agent()
+    for _ in range(5):
+        stage.clock.move(4)
+        again.look()
+    other = stage.create()
+
+    assert again.take("execution.assigned")["execution_id"] == other
 
 
 def test_the_loss_of_an_agent_ends_all_its_sessions_but_this_one(stage, spoil):

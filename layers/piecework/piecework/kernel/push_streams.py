@@ -16,9 +16,11 @@ here waits, so tests move the clock instead.
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
-from piecework.errors import PieceworkError
+from piecework.errors import PieceworkError, Unavailable
+from piecework.kernel.meeting import met
 from piecework.kernel.ports import Consumer, Linked, Message, Outbox
 from piecework.kernel.rules import Rules
 
@@ -100,6 +102,7 @@ class PushStream:
         self._unwritten: list[Message] = []  # in this step's frames
         self._written: dict[str, Written] = {}
         self._inherited: dict[str, int] = {}  # in a predecessor's hand, since when we know
+        self._left: set[str] = set()  # of executions that could not be read in this round
 
     @property
     def lease(self) -> Consumer | Linked:
@@ -124,6 +127,7 @@ class PushStream:
         is_round = now >= self._next_round
         if is_round:
             self._next_round = now + self.heartbeat_ms
+            self._left.clear()
         try:
             if is_round or self._seeks:
                 self._seeks = self._feed.seek_work()
@@ -179,8 +183,10 @@ class PushStream:
             Replaced, LastCall: the frames so far are still to be written.
         """
         for message in self._outbox.messages(self._feed.kind, self._feed.owner, self._feed.consumer_id, PAGE):
-            if message.key not in self._written and self._is_mine(message, now):
-                self._write(message, frames)
+            if message.key in self._written or message.key in self._left:
+                continue
+            if self._is_mine(message, now):
+                self._go_on(message, partial(self._write, message, frames))
 
     def _is_mine(self, message: Message, now: int) -> bool:
         """Whether to write a message; one that must be written once is taken first."""
@@ -213,9 +219,23 @@ class PushStream:
     def _inherit(self, message: Message, now: int) -> None:
         """A predecessor took the message and has not removed it: it may never have been read."""
         if now - self._inherited.setdefault(message.key, now) >= SETTLE_MS:
-            self._feed.undo(message)
-            self._remove([message.key])
-            del self._inherited[message.key]
+            self._go_on(message, partial(self._give_up, message))
+
+    def _give_up(self, message: Message) -> None:
+        self._feed.undo(message)
+        self._remove([message.key])
+        del self._inherited[message.key]
+
+    def _go_on(self, message: Message, work: Callable[[], None]) -> None:
+        """Do something with a message; one of an execution that cannot be read is left until the next round."""
+        self._left.add(message.key)
+        try:
+            with met("a message was left"):
+                work()
+                self._left.discard(message.key)
+        except Unavailable:
+            self._left.discard(message.key)
+            raise
 
     def _tidy(self, now: int, *, is_round: bool) -> None:
         """Remove messages that a successor has no use for: written long ago, acted upon, or the oldest of too many."""
@@ -234,7 +254,10 @@ class PushStream:
 
     def _is_settled(self, written: Written) -> bool:
         """Whether an assignment has reached its client for certain, or concerns nobody any more."""
-        return self._feed.is_settled(written.message)
+        is_settled = False
+        with met("a message was kept"):
+            is_settled = self._feed.is_settled(written.message)
+        return is_settled
 
     def _remove(self, keys: list[str]) -> None:
         self._outbox.remove(self._feed.kind, self._feed.owner, self._feed.consumer_id, keys)
