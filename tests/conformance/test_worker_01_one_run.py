@@ -7,6 +7,7 @@ import pytest
 
 from piecework.executors import Outcome
 from piecework.hire.bounding import in_thread
+from piecework.hire.executions import Moved
 from piecework.hire.states import State
 from piecework.pieces import LEASE_MS
 from tests.support.hire_stage import BODY, Stage, score, stub_facilitator
@@ -243,3 +244,19 @@ def test_no_step_begins_after_the_tasks_end(stub):
     assert begun == [0, 1]
     stage.settle_down(60)
     assert stage.state(contract) is State.TIMED_OUT and stage.charges() == 0
+
+
+def test_a_run_that_renewed_its_lease_since_it_was_read_is_not_taken_over(stub):
+    stage = Stage(stub)
+    contract = stage.contract("slow")
+    stage.post(contract, BODY, stage.pay(contract))
+    attempts = stage.worker.driving.attempts
+    held = attempts.take(stage.standing(contract))
+    stage.clock.now_ms += LEASE_MS + 1
+    as_read = stage.standing(contract)
+    stage.executions.renew(contract.contract_id, held.lease, stage.clock() + LEASE_MS)
+
+    with pytest.raises(Moved):
+        attempts.take(as_read)
+
+    assert stage.standing(contract).lease == held.lease
