@@ -8,6 +8,7 @@ make an empty one and leave the old one behind. After the deployment a stack pol
 import argparse
 import difflib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,6 +33,8 @@ NAMES: Final[Mapping[str, str]] = {  # a parameter, and what it names for good
     "BucketName": "Bucket",
 }
 SEE: Final = "docs/teardown.md says how to move"
+PLANNED: Final = "REVIEW_IN_PROGRESS"  # a first change set was made and never run
+NOT_MADE: Final = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"})  # such a stack takes no update
 STACK_POLICY: Final[Mapping[str, Any]] = {
     "Statement": [
         {"Effect": "Allow", "Principal": "*", "Action": "Update:*", "Resource": "*"},
@@ -52,6 +55,8 @@ class Refused(Exception):
 def main() -> int:
     """Check, deploy, protect; returns the exit status."""
     arguments = _arguments()
+    if region := os.environ.get("AWS_REGION"):  # AWS's own tools read it; SAM and boto3 read the other name alone
+        os.environ["AWS_DEFAULT_REGION"] = region
     try:
         given = pairs(arguments.parameters)
         raw = read(ROOT / "template.yaml")
@@ -61,9 +66,7 @@ def main() -> int:
         check_rules(raw, {**(standing or {}), **given})
         check_names(client, arguments.stack, given, standing or {})
         status = subprocess.run(command(arguments, given, is_new=standing is None), cwd=ROOT, check=False).returncode
-        if status == 0:
-            client.set_stack_policy(StackName=arguments.stack, StackPolicyBody=json.dumps(STACK_POLICY))
-        return status
+        return status or protect(client, arguments.stack)
     except Refused as error:
         print(f"not deployed: {error}", file=sys.stderr)
     except (ClientError, BotoCoreError) as error:
@@ -116,13 +119,25 @@ def check_rules(raw: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
 
 
 def parameters_of(client: Any, stack: str) -> dict[str, str] | None:
-    """The parameters of a stack that is there, or None."""
+    """The parameters of a stack that is there, or None where the deployment will create it.
+
+    Raises:
+        Refused: it is what is left of a creation that failed, which takes no deployment.
+    """
     try:
         [found] = client.describe_stacks(StackName=stack)["Stacks"]
     except ClientError as error:
         if error_code(error) == ABSENT:
             return None
         raise
+    if (status := found["StackStatus"]) == PLANNED:
+        return None
+    if status in NOT_MADE:
+        raise Refused(
+            f"{stack} is what is left of a creation that failed ({status}). Read its events for the reason "
+            f"(aws cloudformation describe-stack-events --stack-name {stack}), delete it "
+            f"(aws cloudformation delete-stack --stack-name {stack}), then deploy again"
+        )
     return {each["ParameterKey"]: each["ParameterValue"] for each in found.get("Parameters", ())}
 
 
@@ -133,22 +148,47 @@ def check_names(client: Any, stack: str, given: Mapping[str, str], standing: Map
         Refused: a parameter would rename what is there.
     """
     for parameter in (name for name in NAMES if given.get(name, "") != standing.get(name, "") and name in given):
-        try:
-            found = client.describe_stack_resource(StackName=stack, LogicalResourceId=NAMES[parameter])
-        except ClientError as error:
-            if error_code(error) != ABSENT:
-                raise
+        name = _physical_name(client, stack, NAMES[parameter])
+        if name is None or (name == given[parameter] and _is_imported(client, stack, NAMES[parameter], name)):
             continue
-        name = found["StackResourceDetail"]["PhysicalResourceId"]
         raise Refused(
             f"{parameter} cannot change: {NAMES[parameter]} is {name}, and another one would start empty. {SEE}"
         )
 
 
+def _physical_name(client: Any, stack: str, logical: str) -> str | None:
+    """What a resource of the stack is called, or None where the stack does not have it (any more)."""
+    try:
+        found = client.describe_stack_resource(StackName=stack, LogicalResourceId=logical)["StackResourceDetail"]
+    except ClientError as error:
+        if error_code(error) != ABSENT:
+            raise
+        return None
+    return None if found["ResourceStatus"].startswith("DELETE") else str(found["PhysicalResourceId"])
+
+
+def _is_imported(client: Any, stack: str, logical: str, name: str) -> bool:
+    """Whether the deployed template gives the resource that very name, as that of an import does."""
+    body = client.get_template(StackName=stack, TemplateStage="Processed")["TemplateBody"]
+    resources = body.get("Resources", {}) if isinstance(body, Mapping) else {}
+    return name in resources.get(logical, {}).get("Properties", {}).values()
+
+
+def protect(client: Any, stack: str) -> int:
+    """Set the stack policy; returns the exit status."""
+    try:
+        client.set_stack_policy(StackName=stack, StackPolicyBody=json.dumps(STACK_POLICY))
+    except ClientError as error:
+        print(f"deployed, but its tables are not guarded against replacements: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def command(arguments: argparse.Namespace, given: Mapping[str, str], *, is_new: bool) -> list[str]:
     """What SAM is asked to do; a first stack has nothing that a change could harm, so nothing is asked."""
     words = [str(SAM), "deploy", "--stack-name", arguments.stack, *(["--no-confirm-changeset"] if is_new else [])]
-    overrides = [f"{name}={value}" for name, value in given.items()]
+    # SAM reads neither an empty value nor one with a blank without quotation marks of their own.
+    overrides = ['{}="{}"'.format(name, value.replace('"', '\\"')) for name, value in given.items()]
     return [*words, *arguments.sam, *(["--parameter-overrides", *overrides] if overrides else [])]
 
 

@@ -18,7 +18,9 @@ GRANTS = {
     | PIECES
     | {
         ("s3:PutObject", EVIDENCE),
+        ("s3:PutObjectTagging", EVIDENCE),  # how long it is kept
         ("s3:PutObject", RESULTS),
+        ("s3:PutObjectTagging", RESULTS),
         ("s3:GetObject", RESULTS),
         ("secretsmanager:GetSecretValue", EXECUTOR_SECRET),
     },

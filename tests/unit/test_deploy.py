@@ -1,6 +1,9 @@
 """Names of tables and of the bucket stay what they are once something is kept under them."""
 
 import json
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
@@ -9,21 +12,34 @@ from botocore.exceptions import ClientError
 class Account:
     """CloudFormation with one stack, of which some resources are deployed."""
 
-    def __init__(self, parameters, resources):
+    def __init__(self, parameters, resources, template=None, status="UPDATE_COMPLETE"):
         self._parameters = parameters
         self._resources = resources
+        self._template = template or {"Resources": {}}
+        self._status = status
+
+    def get_template(self, *, StackName, TemplateStage):
+        return {"TemplateBody": self._template}
 
     def describe_stack_resource(self, *, StackName, LogicalResourceId):  # AWS's names
         if LogicalResourceId not in self._resources:
             raise ClientError({"Error": {"Code": "ValidationError", "Message": "no such resource"}}, "x")
-        return {"StackResourceDetail": {"PhysicalResourceId": self._resources[LogicalResourceId]}}
+        return {
+            "StackResourceDetail": {
+                "PhysicalResourceId": self._resources[LogicalResourceId],
+                "ResourceStatus": self._status,
+            }
+        }
+
+    def describe_stacks(self, *, StackName):
+        return {"Stacks": [{"StackStatus": self._status, "Parameters": []}]}
 
 
-def refusal(given, parameters, resources):
+def refusal(given, parameters, resources, **account):
     from local.deploy import Refused, check_names
 
     try:
-        check_names(Account(parameters, resources), "s", given, parameters)
+        check_names(Account(parameters, resources, **account), "s", given, parameters)
     except Refused as error:
         return str(error)
     return ""
@@ -59,6 +75,62 @@ def test_a_name_that_renames_nothing_is_taken(given, standing, resources):
     assert refusal(given, standing, resources) == ""
 
 
+IMPORTED = {"Resources": {"WorkTable": {"Properties": {"TableName": "restored"}}}}
+
+
+def test_a_table_that_was_imported_under_its_name_may_be_named_by_the_parameter():
+    assert refusal({"WorkTableName": "restored"}, {}, {"WorkTable": "restored"}, template=IMPORTED) == ""
+    assert refusal({"WorkTableName": "other"}, {}, {"WorkTable": "restored"}, template=IMPORTED)
+
+
+def test_a_table_that_its_door_left_behind_holds_up_no_name():
+    assert refusal({"WorkTableName": "restored"}, {}, WORK, status="DELETE_SKIPPED") == ""
+
+
+@pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"])
+def test_what_a_failed_creation_left_is_told_before_sam_is_asked(status):
+    from local.deploy import Refused, parameters_of
+
+    with pytest.raises(Refused, match="delete-stack --stack-name s"):
+        parameters_of(Account({}, {}, status=status), "s")
+
+
+def test_a_first_stack_whose_change_set_never_ran_is_still_a_first_stack():
+    from local.deploy import parameters_of
+
+    assert parameters_of(Account({}, {}, status="REVIEW_IN_PROGRESS"), "s") is None
+
+
+def test_every_value_reaches_sam_as_it_was_given_an_empty_one_too(monkeypatch):
+    from local import deploy
+
+    given = {"DefaultExecutor": "", "Name": "two words", "Quoted": 'a"b', "Plain": "echo", "Arn": "arn:aws:sns:x:1:y"}
+    monkeypatch.setattr("sys.argv", ["x", "--stack", "s"])
+    words = deploy.command(deploy._arguments(), given, is_new=True)
+    overrides = words[words.index("--parameter-overrides") + 1 :]
+    read = (
+        "import json, sys; from samcli.cli.types import CfnParameterOverridesType as T;"
+        "print(json.dumps(T().convert(tuple(sys.argv[1:]), None, None)))"
+    )
+    python = Path(deploy.SAM).with_name("python")
+    done = subprocess.run([python, "-c", read, *overrides], capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stdout) == given
+
+
+def test_the_region_may_be_said_by_the_name_that_the_page_on_operations_gives(monkeypatch):
+    from local import deploy
+
+    seen = []
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setattr("sys.argv", ["x", "--stack", "s", "Odd"])
+    monkeypatch.setattr(deploy, "pairs", lambda words: seen.append(os.environ["AWS_DEFAULT_REGION"]) or {"No": ""})
+
+    assert deploy.main() == 1
+    assert seen == ["eu-central-1"]
+
+
 def test_the_stack_policy_lets_no_update_replace_what_holds_data():
     from local.deploy import STACK_POLICY
 
@@ -87,7 +159,7 @@ def test_a_first_stack_is_made_without_a_question_and_a_later_change_is_shown(mo
 
     assert first[1:] == [
         *("deploy", "--stack-name", "s", "--no-confirm-changeset", "--no-rollback", "--debug"),
-        *("--parameter-overrides", "A=1", "B=2"),
+        *("--parameter-overrides", 'A="1"', 'B="2"'),
     ]
     assert later[1:] == ["deploy", "--stack-name", "s", "--no-rollback", "--debug"]
 
