@@ -114,7 +114,8 @@ def client(service: str, endpoint: str | None, env: Mapping[str, str] = os.envir
 def provision(template: Template, endpoint: str | None) -> None:
     """Make every table, bucket and queue of the template that is not there yet."""
     dynamodb = client("dynamodb", endpoint)
-    present = set(dynamodb.list_tables()["TableNames"])
+    pages = dynamodb.get_paginator("list_tables").paginate()
+    present = {name for page in pages for name in page["TableNames"]}
     for logical, properties in template.of_type("AWS::DynamoDB::Table").items():
         name = template.physical_name(logical)
         if name not in present:

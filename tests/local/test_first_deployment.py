@@ -68,7 +68,8 @@ def command_of_the_readme() -> list[str]:
 
 def what_make_runs(words: list[str]) -> list[str]:
     """The last line of the recipe: what comes after the build."""
-    done = subprocess.run([*words, "-n"], cwd=ROOT, capture_output=True, text=True, check=True)
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # not as a part of ours
+    done = subprocess.run([*words, "-n"], cwd=ROOT, env=alone, capture_output=True, text=True, check=True)
     return shlex.split(done.stdout.splitlines()[-1])
 
 
