@@ -64,8 +64,10 @@ def test_json_evidence_nests_no_deeper_than_a_kernel_reads(opening, depth, kept)
     assert len(admit([text(content, "application/json")], POLICY)) == kept
 
 
-def test_json_evidence_with_a_name_that_newer_kernels_take_for_a_number_is_dropped():
-    assert admit([text('{"$serde_json::private::Number":"x"}', "application/json")], POLICY) == []
+@pytest.mark.parametrize("name", ["$serde_json::private::Number", "\\u0024serde_json::private::\\u004eumber"])
+def test_json_evidence_with_a_name_that_newer_kernels_take_for_a_number_is_dropped(name):
+    assert admit([text(f'[{{"a":{{"{name}":"x"}}}}]', "application/json")], POLICY) == []
+    assert len(admit([text(f'{{"a":"{name}"}}', "application/json")], POLICY)) == 1  # a text is no name
 
 
 @pytest.mark.parametrize("content", ["1e400", '{"a":1,"a":2}', "{", "NaN", '"\\ud800"', json.dumps("x" * 65_536)])

@@ -49,7 +49,7 @@ def settled(raw: bytes, levels: int = MAX_DEPTH_IN) -> tuple[Json, bytes]:
     if holds_written(read):
         read = _settled(read, "output")
         raw = canonical(read)
-    if KERNEL_NUMBER.encode() in raw and _is_named(read):
+    if KERNEL_NUMBER.encode() in raw and holds_kernel_number(read):
         raise Unsendable(RESERVED_NAME)
     return read, raw
 
@@ -68,7 +68,8 @@ def _settled(value: Json, place: str) -> Json:
     return float(value) if isinstance(value, WrittenFloat) else value
 
 
-def _is_named(value: Json) -> bool:
+def holds_kernel_number(value: Json) -> bool:
+    """Whether a member of a value, at any depth, has the name that newer kernels mark their numbers with."""
     if isinstance(value, dict):
-        return KERNEL_NUMBER in value or any(map(_is_named, value.values()))
-    return isinstance(value, list) and any(map(_is_named, value))
+        return KERNEL_NUMBER in value or any(map(holds_kernel_number, value.values()))
+    return isinstance(value, list) and any(map(holds_kernel_number, value))

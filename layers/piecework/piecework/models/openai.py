@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from piecework.addresses import AddressRefused, chosen_target
-from piecework.envelopes import read_envelope
+from piecework.envelopes import UNREADABLE, read_envelope
 from piecework.errors import BadRequest, Refused, UpstreamFailed
 from piecework.http_client import BodyTooLarge, CallFailed, FetchTimedOut, HttpClient, Request, unpacked
 from piecework.jsons import Json, canonical
@@ -119,7 +119,8 @@ def read_reply(answer: Json, *, has_form: bool = False) -> Reply:
             raise failure_of(status_in(told), {"error": told}, has_form=has_form and not choice)
     message = _object(choice.get("message"))
     ending = ending_of(choice.get("finish_reason"), CHAT)
-    if ending is Ending.DECLINED or message.get("refusal") or answer.get("choices") == []:
+    refusal = message.get("refusal")
+    if ending is Ending.DECLINED or (refusal and refusal is not UNREADABLE) or answer.get("choices") == []:
         raise Refused(DECLINES)
     if ending is Ending.FAILED:
         raise UpstreamFailed("the model's endpoint broke its answer off")

@@ -11,7 +11,7 @@ from typing import Final
 from piecework.errors import BadRequest
 from piecework.executors import Evidence
 from piecework.jsons import MAX_DEPTH_READ, Json, canonical, check_depth, loads
-from piecework.outgoing import KERNEL_NUMBER
+from piecework.outgoing import holds_kernel_number
 from piecework.wattswarm.execute_messages import INLINE_EVIDENCE_BYTES, EvidencePolicy
 
 TOTAL_BYTES: Final = 120_000  # escaped JSON of all evidence; the kernel's signed event may hold 131,072
@@ -68,17 +68,16 @@ def _fit(item: Evidence, allowed: Sequence[str], limit: int) -> Evidence | None:
     try:
         raw = item.content.encode("utf-8")
         if item.mime == JSON_MIME:
-            return item if len(raw) <= limit and _is_read(raw, item.content) else None
+            return item if len(raw) <= limit and _is_read(raw) else None
     except (UnicodeEncodeError, BadRequest):
         return None
     return item if len(raw) <= limit else _shorten(item, raw, limit)
 
 
-def _is_read(raw: bytes, content: str) -> bool:
+def _is_read(raw: bytes) -> bool:
     """Whether every kernel's codec reads this JSON. Raises BadRequest where the strictest does not."""
     check_depth(raw, MAX_DEPTH_READ)
-    loads(raw)
-    return KERNEL_NUMBER not in content
+    return not holds_kernel_number(loads(raw))
 
 
 def _shorten(item: Evidence, raw: bytes, limit: int) -> Evidence | None:
