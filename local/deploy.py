@@ -8,6 +8,7 @@ make an empty one and leave the old one behind. After the deployment a stack pol
 import argparse
 import difflib
 import json
+import math
 import os
 import re
 import subprocess
@@ -103,6 +104,19 @@ def check_values(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
         if not re.fullmatch(body.get("AllowedPattern", ".*"), value):
             wanted = body.get("ConstraintDescription", f"must match {body['AllowedPattern']}")
             raise Refused(f"{name} {wanted}")
+        if body["Type"] == "Number":
+            _check_number(name, value, body)
+
+
+def _check_number(name: str, value: str, body: Mapping[str, Any]) -> None:
+    try:
+        number = float(value)
+    except ValueError:
+        raise Refused(f"{name} must be a number") from None
+    if not number >= body.get("MinValue", -math.inf):
+        raise Refused(f"{name} must be {body['MinValue']} at least")
+    if not number <= body.get("MaxValue", math.inf):
+        raise Refused(f"{name} must be {body['MaxValue']} at most")
 
 
 def check_rules(raw: Mapping[str, Any], parameters: Mapping[str, str]) -> None:

@@ -186,6 +186,9 @@ def told(words):
         (["RuntimeTokenSecretArn=arn:x"], "did you mean RuntimeTokensSecretArn?"),
         (["RuntimeTokensSecretArn=name=secret"], "RuntimeTokensSecretArn must match"),
         (["OpenRuntime=yes"], "OpenRuntime must be one of true, false"),
+        (["ThrottlingRate=fast"], "ThrottlingRate must be a number"),
+        (["ExecuteReservedConcurrency=-1"], "ExecuteReservedConcurrency must be 0 at least"),
+        (["TaskReservedConcurrency=1001"], "TaskReservedConcurrency must be 1000 at most"),  # of a queue's mapping
         ([], "Give RuntimeTokensSecretArn, or say OpenRuntime=true to let anybody in"),
         (["OpenRuntime=true", "DeployWorkerDoor=true"], "WorkerAgentId, WorkerWallets and FacilitatorUrl"),
     ],
