@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from piecework import kernel_wiring
+from piecework import hire_wiring, kernel_wiring
 from piecework.due import Due
 from piecework.errors import Unavailable
+from piecework.hire.executions import TASK_DUE
 from piecework.kernel.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.hire_fakes import FakeDueTimes
@@ -264,6 +265,28 @@ def reading(read: Any, unreadable: str) -> Any:
         return read(self, execution_id, **more)
 
     return found
+
+
+@pytest.mark.parametrize(("failed", "lines"), [(0, []), (1, [("sweep", {"failed": 1}, {"DueTimesFailed": 1})])])
+def test_a_sweep_of_the_worker_door_leaves_a_line_only_where_something_failed(monkeypatch, failed, lines):
+    times, telemetry, sent = FakeDueTimes(), Telemetry(), list[Due]()
+
+    def look_all(portion: Any) -> int:
+        sent.extend(portion)
+        return failed
+
+    clock = FakeClock(START_MS)
+    made = hire_wiring.DueWiring(times, {TASK_DUE: sent.append}, clock, telemetry, {TASK_DUE: look_all})
+    monkeypatch.setattr(hire_wiring, "due_wiring", lambda: made)
+    monkeypatch.delitem(sys.modules, "due.app", raising=False)
+    app = importlib.import_module("due.app")
+    times.put(Due(START_MS - 1, TASK_DUE, "ctr_a"))
+
+    app.handler(SCHEDULE, None)
+
+    sys.modules.pop("due.app", None)
+    assert [due.id for due in sent] == ["ctr_a"]
+    assert telemetry.outcomes == lines
 
 
 class Renewing:
