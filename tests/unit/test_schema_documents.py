@@ -1,5 +1,7 @@
 """What of a schema is schema, what its references mean, and which draft it is of; data only looks like schema."""
 
+import time
+
 import pytest
 
 from piecework.hire.contract_schema import compile_task_schema
@@ -216,3 +218,13 @@ def test_a_name_that_is_defined_often_and_used_often_costs_their_sum_and_not_the
     graph = SchemaGraph({"items": {"allOf": users}, "$defs": {str(i): {"$anchor": "name"} for i in range(600)}})
 
     assert sum(len(node.in_place) for node in graph.order) < 2_000
+
+
+def test_references_by_a_very_long_identifier_are_read_in_bounded_time():
+    long = {"$id": "http://a/" + "a/" * 25_000 + "z", "$defs": {"a": {}}}
+    started = time.process_time()
+
+    compile_schema({**long, "properties": {"n": {"$ref": long["$id"] + "#/$defs/a"}}})
+    with pytest.raises(SchemaRejected, match="another document"):
+        compile_schema({**long, "properties": {str(i): {"$ref": "z#/$defs/a"} for i in range(2_000)}})
+    assert time.process_time() - started < 5  # to resolve each of them takes minutes
