@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from local.gateway.variables import ROOT
 from local.template import Template, read
@@ -70,6 +70,10 @@ def main() -> int:
         return status or protect(client, arguments.stack)
     except Refused as error:
         print(f"not deployed: {error}", file=sys.stderr)
+    except NoRegionError:
+        print("not deployed: no Region is set; set AWS_REGION to the one that the stack is for", file=sys.stderr)
+    except NoCredentialsError:
+        print("not deployed: AWS credentials were not found; sign in, or set AWS_PROFILE", file=sys.stderr)
     except (ClientError, BotoCoreError) as error:
         print(f"AWS cannot be asked: {error}", file=sys.stderr)
     return 1

@@ -3,6 +3,7 @@
 Both need the caller's own AWS credentials. A stack that cannot be read is told in one sentence that says what to do.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -82,6 +83,8 @@ def secret_of(arn: str) -> str:
 def _client(service: str) -> Any:
     import boto3
 
+    if region := os.environ.get("AWS_REGION"):  # our advice names it, as AWS's own tools do; botocore reads the other
+        os.environ["AWS_DEFAULT_REGION"] = region
     made: Any = boto3.client
     return made(service)
 

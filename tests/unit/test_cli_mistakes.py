@@ -185,3 +185,15 @@ def test_the_local_workers_key_file_can_be_made(tmp_path, capsys):
     assert main(["key", "local", str(path)]) == 1
     assert "exists already" in sentence_of(capsys)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_region_that_the_advice_names_is_the_one_that_is_read(monkeypatch):
+    import boto3
+
+    from piecework_cli.stacks import _client
+
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+    assert _client("cloudformation").meta.region_name == "eu-central-1"

@@ -131,6 +131,19 @@ def test_the_region_may_be_said_by_the_name_that_the_page_on_operations_gives(mo
     assert seen == ["eu-central-1"]
 
 
+def test_a_machine_without_a_region_is_told_which_setting_is_missing(monkeypatch, capsys, tmp_path):
+    from local import deploy
+
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "absent"))
+    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)
+    monkeypatch.setattr("sys.argv", ["x", "--stack", "s", "OpenRuntime=true"])
+
+    assert deploy.main() == 1
+    assert "set AWS_REGION" in capsys.readouterr().err
+
+
 def test_the_stack_policy_lets_no_update_replace_what_holds_data():
     from local.deploy import STACK_POLICY
 
