@@ -268,6 +268,9 @@ def test_a_models_number_that_no_double_is_is_asked_for_anew_and_not_rounded(num
 
     assert fit.output is None
     assert "the number at output.n" in fit.problem
+    assert (
+        "at most 15 significant digits" in fit.problem
+    )  # a model is shown this; a text would not fit a number's schema
 
 
 def test_a_models_number_with_idle_zeros_is_the_number_it_means():

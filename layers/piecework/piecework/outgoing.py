@@ -13,6 +13,10 @@ from piecework.numerals import WrittenFloat, WrittenInt, holds_written, is_exact
 
 KERNEL_NUMBER: Final = "$serde_json::private::Number"
 RESERVED_NAME: Final = f'the output holds a member named "{KERNEL_NUMBER}", which kernels take for a number'
+NEITHER: Final = (
+    "is neither a 64-bit integer nor exactly a double; "
+    "write it with at most 15 significant digits, or return it as a text"
+)
 MAX_PLACE: Final = 120  # characters of a place in a message
 
 
@@ -64,7 +68,7 @@ def _settled(value: Json, place: str) -> Json:
     if isinstance(value, list):
         return [_settled(item, f"{place}[{index}]"[:MAX_PLACE]) for index, item in enumerate(value)]
     if isinstance(value, WrittenInt) or (isinstance(value, WrittenFloat) and not is_exact(value)):
-        raise Unsendable(f"the number at {place} is neither a 64-bit integer nor exactly a double; return it as a text")
+        raise Unsendable(f"the number at {place} {NEITHER}")
     return float(value) if isinstance(value, WrittenFloat) else value
 
 
