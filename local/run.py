@@ -51,10 +51,9 @@ Try next:
   curl {credential}{url}/execute -H 'content-type: application/json' \\
     -d "$(python3 -c 'import json; print(json.load(open("{example}"))["body"])')"{commands}
 """
-TRY_WORKER: Final = "\n  make demo-hire                      # worker door: sign, pay, fetch"
-TRY_KERNEL: Final = (
-    "\n  bin/piecework exec ls               # kernel door: its executions; then exec watch, approvals ls"
-)
+TRY: Final = "\n  {command:<36}# {what}"
+TRY_WORKER: Final = "worker door: sign, pay, fetch"
+TRY_KERNEL: Final = "kernel door: its executions; then exec watch, approvals ls"
 
 
 def main() -> int:
@@ -148,14 +147,16 @@ def _process(variables: Mapping[str, str], *arguments: str) -> Iterator[subproce
 def _what_next(base: int, doors: Mapping[str, int], endpoint: str, env: Mapping[str, str]) -> str:
     tokens = env.get(TOKENS, "")
     credential = f"-u {tokens.partition(',')[0].partition('=')[0]}:SECRET " if tokens else ""
+    moved = f"PIECEWORK_PORT_BASE={base} " if base != PORT_BASE else ""
     others, commands = "", ""
     if "WorkerApi" in doors:
         others += f"\n  worker door    http://127.0.0.1:{doors['WorkerApi']}"
         others += f"\n  facilitator    {env['FACILITATOR_URL']}"
-        commands += TRY_WORKER
+        commands += TRY.format(command=f"{moved}make demo-hire ", what=TRY_WORKER)
     if "KernelApi" in doors:
         others += f"\n  kernel door    http://127.0.0.1:{doors['KernelApi']}/v0/"
-        commands += TRY_KERNEL
+        secret = "PIECEWORK_KERNEL_TOKEN=SECRET " if env.get(KERNEL_TOKENS) else ""
+        commands += TRY.format(command=f"{moved}{secret}bin/piecework exec ls ", what=TRY_KERNEL)
     url = f"http://127.0.0.1:{base}"
     return NEXT.format(
         url=url,

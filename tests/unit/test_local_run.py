@@ -32,6 +32,23 @@ def test_the_banner_says_who_serves_what_names_no_executor():
     assert "name no executor go to echo here" in told
 
 
+def test_the_banners_commands_find_doors_that_were_moved_and_that_ask_for_a_token():
+    from local import run
+
+    doors = {"RuntimeApi": 9000, "WorkerApi": 9001, "KernelApi": 9002}
+    usual = dict(zip(doors, (8787, 8788, 8789), strict=True))
+    env = {**run.DEPLOYED, "FACILITATOR_URL": "http://127.0.0.1:1"}
+    tokens = {**env, "PIECEWORK_KERNEL_TOKENS": "a=s3cret"}
+
+    moved = run._what_next(9000, doors, "http://127.0.0.1:9005", tokens)
+    unmoved = run._what_next(8787, usual, "http://127.0.0.1:8792", env)
+
+    assert "  PIECEWORK_PORT_BASE=9000 make demo-hire " in moved
+    assert "  PIECEWORK_PORT_BASE=9000 PIECEWORK_KERNEL_TOKEN=SECRET bin/piecework exec ls " in moved
+    assert "s3cret" not in moved
+    assert "  make demo-hire " in unmoved and "  bin/piecework exec ls " in unmoved
+
+
 @pytest.mark.parametrize("name", ["PIECEWORK_RUNTIME_TOKENS", "PIECEWORK_KERNEL_TOKENS"])
 @pytest.mark.parametrize("text", [",", " ", "kernel", "=s3cret"])
 def test_tokens_that_cannot_be_read_are_a_mistake_that_is_told_before_anything_starts(name, text):
