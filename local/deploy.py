@@ -6,9 +6,7 @@ make an empty one and leave the old one behind. After the deployment a stack pol
 """
 
 import argparse
-import difflib
 import json
-import math
 import os
 import re
 import subprocess
@@ -20,6 +18,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from local.gateway.variables import ROOT
+from local.parameters import Refused, check_values
 from local.template import Template, read
 from piecework.aws.clients import error_code
 
@@ -47,10 +46,6 @@ STACK_POLICY: Final[Mapping[str, Any]] = {
         },
     ]
 }
-
-
-class Refused(Exception):
-    """A deployment that would fail, or lose sight of data."""
 
 
 def main() -> int:
@@ -89,38 +84,6 @@ def pairs(words: Sequence[str]) -> dict[str, str]:
     if odd:
         raise Refused(f"{odd[0]!r} must be Name=Value")
     return {name: value for name, _, value in (word.partition("=") for word in words)}
-
-
-def check_values(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
-    """Hold each value against its parameter in the template.
-
-    Raises:
-        Refused: there is no such parameter, or it does not take the value.
-    """
-    for name, value in given.items():
-        body = raw["Parameters"].get(name)
-        if body is None:
-            near = difflib.get_close_matches(name, raw["Parameters"], 1)
-            raise Refused(f"the template has no parameter {name}" + (f"; did you mean {near[0]}?" if near else ""))
-        allowed = [str(each) for each in body.get("AllowedValues", ())]
-        if allowed and value not in allowed:
-            raise Refused(f"{name} must be one of {', '.join(allowed)}")
-        if not re.fullmatch(body.get("AllowedPattern", ".*"), value):
-            wanted = body.get("ConstraintDescription", f"must match {body['AllowedPattern']}")
-            raise Refused(f"{name} {wanted}")
-        if body["Type"] == "Number":
-            _check_number(name, value, body)
-
-
-def _check_number(name: str, value: str, body: Mapping[str, Any]) -> None:
-    try:
-        number = float(value)
-    except ValueError:
-        raise Refused(f"{name} must be a number") from None
-    if not number >= body.get("MinValue", -math.inf):
-        raise Refused(f"{name} must be {body['MinValue']} at least")
-    if not number <= body.get("MaxValue", math.inf):
-        raise Refused(f"{name} must be {body['MaxValue']} at most")
 
 
 def check_rules(raw: Mapping[str, Any], parameters: Mapping[str, str]) -> None:

@@ -5,10 +5,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from local.aws import NotStarted
-from local.gateway.variables import EXECUTORS, EXECUTORS_PATH, KERNEL_TOKENS, PACKAGE, ROOT, TOKENS
+from local.gateway.variables import EXECUTORS, EXECUTORS_PATH, KERNEL_TOKENS, PACKAGE, PARAMETER_PREFIX, ROOT, TOKENS
+from local.parameters import Refused, check_values
 from piecework.errors import PieceworkError
 from piecework.kernel.policy.sources import load_path
 from piecework.tokens import parse_tokens
@@ -17,6 +18,8 @@ PORT_BASE: Final = "PIECEWORK_PORT_BASE"
 FIRST_PORT: Final = 8787
 LAST_DISTANCE: Final = 5  # of the embedded AWS from the base port
 LAST_PORT: Final = 65_535
+ENVIRONMENTS: Final = "PIECEWORK_LOCAL_ENVIRONMENTS"
+MOST_ENVIRONMENTS: Final = 1_000  # processes of one function
 POLICY: Final = "PIECEWORK_POLICY"
 
 
@@ -31,6 +34,29 @@ def port_base(env: Mapping[str, str]) -> int:
     if given.isascii() and given.isdecimal() and 0 < int(given[:6]) <= last:
         return int(given)
     raise NotStarted(f"{PORT_BASE} must be a number from 1 to {last}, not {given[:40]!r}")
+
+
+def check_parameters(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
+    """Whether the template has the parameters that the environment sets, and takes their values.
+
+    Raises:
+        NotStarted: it does not.
+    """
+    try:
+        check_values(raw, given)
+    except Refused as error:
+        raise NotStarted(f"{PARAMETER_PREFIX}…: {error}") from error
+
+
+def check_environments(env: Mapping[str, str]) -> None:
+    """Whether the number of environments that each function may have can be one.
+
+    Raises:
+        NotStarted: it cannot.
+    """
+    given = env.get(ENVIRONMENTS) or "1"
+    if not (given.isascii() and given.isdecimal() and 0 < int(given[:6]) <= MOST_ENVIRONMENTS):
+        raise NotStarted(f"{ENVIRONMENTS} must be a number from 1 to {MOST_ENVIRONMENTS}, not {given[:40]!r}")
 
 
 def check_tokens(env: Mapping[str, str]) -> None:

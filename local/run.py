@@ -13,8 +13,17 @@ from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
 from local.gateway.variables import KERNEL_TOKENS, PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
-from local.preflight import FIRST_PORT, POLICY, broken_executors, check_tokens, policy_path, port_base
-from local.template import REGION, Template
+from local.preflight import (
+    FIRST_PORT,
+    POLICY,
+    broken_executors,
+    check_environments,
+    check_parameters,
+    check_tokens,
+    policy_path,
+    port_base,
+)
+from local.template import REGION, Template, read
 from local.tether import tethered
 
 PORT_BASE: Final = FIRST_PORT
@@ -63,11 +72,14 @@ def main() -> int:
     env = {**DEPLOYED, **WORKER, "PIECEWORK_STREAM_KEY": secrets.token_hex(32), **with_own_names(os.environ)}
     try:
         base = port_base(env)
+        check_environments(env)
         check_tokens(env)
         env[POLICY] = policy_path(env)
         for broken in broken_executors(env):
             print(f"executor not served: {broken}", file=sys.stderr, flush=True)
-        template = Template.load(ROOT / "template.yaml", parameters(env))
+        raw = read(ROOT / "template.yaml")
+        check_parameters(raw, parameters(env))
+        template = Template(raw, ROOT, parameters(env))
         deployed = template.of_type("AWS::Serverless::Api")
         doors = {api: base + distance for api, distance in DOORS.items() if api in deployed}
         for port in (*doors.values(), base + AWS_DISTANCE):

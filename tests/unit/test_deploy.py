@@ -36,7 +36,8 @@ class Account:
 
 
 def refusal(given, parameters, resources, **account):
-    from local.deploy import Refused, check_names
+    from local.deploy import check_names
+    from local.parameters import Refused
 
     try:
         check_names(Account(parameters, resources, **account), "s", given, parameters)
@@ -89,7 +90,8 @@ def test_a_table_that_its_door_left_behind_holds_up_no_name():
 
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"])
 def test_what_a_failed_creation_left_is_told_before_sam_is_asked(status):
-    from local.deploy import Refused, parameters_of
+    from local.deploy import parameters_of
+    from local.parameters import Refused
 
     with pytest.raises(Refused, match="delete-stack --stack-name s"):
         parameters_of(Account({}, {}, status=status), "s")
@@ -178,8 +180,9 @@ def test_a_first_stack_is_made_without_a_question_and_a_later_change_is_shown(mo
 
 
 def told(words):
-    from local.deploy import Refused, check_rules, check_values, pairs
+    from local.deploy import check_rules, pairs
     from local.gateway.variables import ROOT
+    from local.parameters import Refused, check_values
     from local.template import read
 
     raw = read(ROOT / "template.yaml")

@@ -58,3 +58,41 @@ def test_tokens_that_cannot_be_read_are_a_mistake_that_is_told_before_anything_s
         check_tokens({name: text})
 
     assert "s3cret" not in str(told.value)
+
+
+@pytest.mark.parametrize("given", ["many", "0", "-1", "1.5", "4000", "\u0661"])
+def test_a_number_of_environments_that_cannot_be_is_told_before_anything_starts(given):
+    from local.preflight import check_environments
+
+    with pytest.raises(NotStarted, match="PIECEWORK_LOCAL_ENVIRONMENTS must be a number from 1 to 1000"):
+        check_environments({"PIECEWORK_LOCAL_ENVIRONMENTS": given})
+
+
+@pytest.mark.parametrize("given", ["", "1", "200", "1000"])
+def test_a_number_of_environments_that_can_be_is_taken(given):
+    from local.preflight import check_environments
+
+    check_environments({"PIECEWORK_LOCAL_ENVIRONMENTS": given})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("AllowTestnt", "true", "did you mean AllowTestnet?"),
+        ("ExecuteTimeoutMs", "1234", "ExecuteTimeoutMs must be one of 3000, "),
+        ("WorkerCorsOrigin", "shop.example", "WorkerCorsOrigin must match "),
+    ],
+)
+def test_a_parameter_that_the_template_does_not_take_is_told_before_anything_starts(
+    monkeypatch, capsys, name, value, sentence
+):
+    from local import run
+
+    monkeypatch.setattr(run, "broken_executors", lambda env: [])
+    monkeypatch.setattr(run.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(run, "_check_free", lambda port: pytest.fail("this one would have been started"))
+    monkeypatch.setenv(f"PIECEWORK_PARAM_{name}", value)
+
+    assert run.main() == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("not started: PIECEWORK_PARAM_") and sentence in line

@@ -1,0 +1,43 @@
+"""Values of the template's parameters, held against the template before anything is started or deployed with them."""
+
+import difflib
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+
+class Refused(Exception):
+    """A value that cannot be right, or a deployment that would fail or lose sight of data."""
+
+
+def check_values(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
+    """Hold each value against its parameter in the template.
+
+    Raises:
+        Refused: there is no such parameter, or it does not take the value.
+    """
+    for name, value in given.items():
+        body = raw["Parameters"].get(name)
+        if body is None:
+            near = difflib.get_close_matches(name, raw["Parameters"], 1)
+            raise Refused(f"the template has no parameter {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        allowed = [str(each) for each in body.get("AllowedValues", ())]
+        if allowed and value not in allowed:
+            raise Refused(f"{name} must be one of {', '.join(allowed)}")
+        if not re.fullmatch(body.get("AllowedPattern", ".*"), value):
+            wanted = body.get("ConstraintDescription", f"must match {body['AllowedPattern']}")
+            raise Refused(f"{name} {wanted}")
+        if body["Type"] == "Number":
+            _check_number(name, value, body)
+
+
+def _check_number(name: str, value: str, body: Mapping[str, Any]) -> None:
+    try:
+        number = float(value)
+    except ValueError:
+        raise Refused(f"{name} must be a number") from None
+    if not number >= body.get("MinValue", -math.inf):
+        raise Refused(f"{name} must be {body['MinValue']} at least")
+    if not number <= body.get("MaxValue", math.inf):
+        raise Refused(f"{name} must be {body['MaxValue']} at most")
