@@ -156,9 +156,10 @@ def _is_imported(client: Any, stack: str, logical: str, name: str) -> bool:
 
 
 def protect(client: Any, stack: str) -> int:
-    """Set the stack policy; returns the exit status."""
+    """Set the stack policy, unless the operator has set another; returns the exit status."""
     try:
-        client.set_stack_policy(StackName=stack, StackPolicyBody=json.dumps(STACK_POLICY))
+        if not client.get_stack_policy(StackName=stack).get("StackPolicyBody"):
+            client.set_stack_policy(StackName=stack, StackPolicyBody=json.dumps(STACK_POLICY))
     except ClientError as error:
         print(f"deployed, but its tables are not guarded against replacements: {error}", file=sys.stderr)
         return 1

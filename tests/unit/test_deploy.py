@@ -163,6 +163,29 @@ def test_the_stack_policy_lets_no_update_replace_what_holds_data():
     }
 
 
+class Policies:
+    """A stack's policy."""
+
+    def __init__(self, body=None):
+        self.body = body
+
+    def get_stack_policy(self, *, StackName):
+        return {"StackPolicyBody": self.body} if self.body else {}
+
+    def set_stack_policy(self, *, StackName, StackPolicyBody):
+        self.body = StackPolicyBody
+
+
+def test_a_stack_policy_of_the_operators_own_is_left_as_it_is():
+    from local.deploy import STACK_POLICY, protect
+
+    own, first = Policies('{"Statement": []}'), Policies()
+
+    assert (protect(own, "s"), protect(first, "s")) == (0, 0)
+    assert own.body == '{"Statement": []}'
+    assert json.loads(first.body) == STACK_POLICY
+
+
 def test_a_first_stack_is_made_without_a_question_and_a_later_change_is_shown(monkeypatch):
     from local import deploy
 
