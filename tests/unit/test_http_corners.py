@@ -45,7 +45,7 @@ CORNERS = {
     "processing": (b"HTTP/1.1 102 Processing\r\n\r\n" + OK + LENGTH + b"\r\n" + BODY, WHOLE),
     "continue": (b"HTTP/1.1 100 Continue\r\n\r\n" + OK + LENGTH + b"\r\n" + BODY, WHOLE),
     "five interim answers": (b"HTTP/1.1 103 Hm\r\nX: y\r\n\r\n" * 5 + OK + LENGTH + b"\r\n" + BODY, WHOLE),
-    "interim answers without end": (b"HTTP/1.1 103 Hm\r\n\r\n" * 5_000, BROKEN),
+    "thousands of interim answers": (b"HTTP/1.1 103 Hm\r\n\r\n" * 5_000 + OK + LENGTH + b"\r\n" + BODY, BROKEN),
     "an interim answer alone": (b"HTTP/1.1 103 Hm\r\n\r\n", BROKEN),
     "a switch nobody asked for": (
         b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n" + OK + LENGTH + b"\r\n" + BODY,
@@ -54,7 +54,8 @@ CORNERS = {
     # heads
     "three hundred lines": (OK + b"X-Line: a value\r\n" * 300 + LENGTH + b"\r\n" + BODY, WHOLE),
     "one long line": (OK + b"X-Policy: " + b"a" * 70_000 + b"\r\n" + LENGTH + b"\r\n" + BODY, WHOLE),
-    "a head without end": (OK + b"X-Line: a value\r\n" * 100_000, BROKEN),
+    "a head of megabytes": (OK + b"X-Line: a value\r\n" * 100_000 + LENGTH + b"\r\n" + BODY, BROKEN),
+    "a line of megabytes": (OK + b"X-Line: " + b"a" * 2_000_000 + b"\r\n" + LENGTH + b"\r\n" + BODY, BROKEN),
     "no reason": (b"HTTP/1.1 200\r\n" + LENGTH + b"\r\n" + BODY, WHOLE),
     "bare line feeds": (b"HTTP/1.1 200 OK\nContent-Length: %d\n\n" % len(BODY) + BODY, WHOLE),
     "letters beyond ASCII": (OK + b"X-Name: caf\xc3\xa9 \xff\r\n" + LENGTH + b"\r\n" + BODY, WHOLE),
@@ -87,6 +88,7 @@ CORNERS = {
     "the length in a list": (OK + b"Content-Length: %d, %d\r\n\r\n" % (len(BODY), len(BODY)) + BODY, WHOLE),
     "two lengths": (OK + LENGTH + b"Content-Length: 3\r\n\r\n" + BODY, BROKEN),
     "a length with a sign": (OK + b"Content-Length: +%d\r\n\r\n" % len(BODY) + BODY, BROKEN),
+    "thousands of digits": (OK + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\n" + BODY, BROKEN),
     "no number": (OK + b"Content-Length: many\r\n\r\n" + BODY, BROKEN),
     "the end of the connection": (OK + b"\r\n" + BODY, WHOLE),
     "an old version": (b"HTTP/1.0 200 OK\r\n\r\n" + BODY, WHOLE),
