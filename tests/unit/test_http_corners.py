@@ -184,8 +184,9 @@ def test_a_service_that_packs_unasked_is_understood(caller, name):
         assert caller(server) == expected
 
 
-def test_an_answer_before_the_whole_request_was_read_counts():
-    """A server that will not read the body says so and hangs up."""
+@pytest.mark.parametrize("reads_on", [True, False])
+def test_an_answer_before_the_whole_request_was_read_counts(reads_on):
+    """A server that will not read the body says so and hangs up, at once or after what still comes."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def refuse():
@@ -194,12 +195,13 @@ def test_an_answer_before_the_whole_request_was_read_counts():
                 connection.recv(100)
                 connection.sendall(b"HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\n\r\n{}")
                 connection.shutdown(socket.SHUT_WR)
-                while connection.recv(1_000_000):
+                while reads_on and connection.recv(1_000_000):
                     pass
 
         thread = threading.Thread(target=refuse, daemon=True)
         thread.start()
-        answer = Endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}").exchange("POST", "", "x" * 900_000, {}, 20)
+        long = "x" * 20_000_000  # more than the two sockets hold
+        answer = Endpoint(f"http://127.0.0.1:{listener.getsockname()[1]}").exchange("POST", "", long, {}, 20)
         thread.join()
 
     assert answer == Answer(413, {})

@@ -218,6 +218,11 @@ def test_prose_after_the_reasoning_is_the_answer_where_the_schema_takes_it(text,
     assert of_chat(json.dumps(a_chat(text)).encode(), a_task({"type": "string"})) == answer
 
 
+@pytest.mark.parametrize("text", [f'{{"answer": [{DRAFT}] oops}}', f'{{"a": {DRAFT}, }}', f'{{"a": {DRAFT}}} x}}'])
+def test_a_part_of_a_broken_document_is_no_answer(text):
+    assert of_chat(json.dumps(a_chat(text)).encode()) == REPAIRED
+
+
 @pytest.mark.parametrize("text", ["<think>red, I think. Or", "<|channel|>analysis<|message|>red, I think"])
 def test_unfinished_thoughts_are_not_an_answer_in_prose(text):
     answered = of_chat(json.dumps(a_chat(text)).encode(), a_task({}, output_schema={}))
@@ -382,6 +387,7 @@ def test_hostile_texts_are_read_in_bounded_time():
     from piecework.models.answers import read_answer
     from piecework.models.chat import Reply
 
+    started = time.process_time()
     task = a_task({"type": "object", "required": ["n"]})
     pieces = (
         "[",
@@ -401,3 +407,4 @@ def test_hostile_texts_are_read_in_bounded_time():
     for piece in pieces:
         assert read_answer(task, Reply((piece * 66_000)[:66_000])).output is None
         assert read_answer(task, Reply(("[" * 139 + '"' + piece * 66_000)[:66_000])).output is None
+    assert time.process_time() - started < 15  # of 3; without a bound on the work it takes 50

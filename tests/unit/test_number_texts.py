@@ -268,6 +268,22 @@ def test_step_results_come_back_as_they_were_returned():
     assert jsons.canonical(seen[0]) == b'{"id":1180591620717411303424,"price":1.50}'
 
 
+def test_a_step_that_earlier_code_recorded_for_a_number_read_as_a_double_is_replayed():
+    """Earlier code kept steps under the older fingerprint; a piece it leaves in a canary goes on after them."""
+    from piecework.pieces import Claim, State, piece_key
+    from piecework.runs import Step
+    from piecework.steps import PieceSteps
+    from tests.support.fakes import FakeClock, FakePieceTable
+
+    table = FakePieceTable(FakeClock())
+    earlier = piece_key("step", "piece", "older", "model-1")
+    table.record_once(earlier, b'"paid for"', table.clock() // 1000 + 60)
+    steps = PieceSteps(table, Claim("piece", "token", "older", State.RELEASED, "exact"), lambda: 0)
+
+    assert steps.replay(Step("model-1")) == b'"paid for"'
+    assert steps.replay(Step("model-2")) is None
+
+
 @pytest.mark.parametrize(
     ("first", "second"), [("1.50", "1.5"), ("18446744073709551616", "18446744073709551617"), ("1e400", "1e401")]
 )
