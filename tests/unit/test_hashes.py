@@ -44,3 +44,19 @@ def test_a_whole_score_is_hashed_as_a_double():
 
     assert with_integer == "a4ae211c839e551115f090208a3dea55c8599c1cea298f6a1e3007607c8b6098"
     assert with_integer == verifier_result_hash(**stated, score=1.0)
+
+
+def test_a_bindings_hash_is_taken_as_newer_and_as_older_kernels_write_its_numbers():
+    import hashlib
+
+    from piecework import jsons
+    from piecework.wattswarm.policies import BindingRules
+    from piecework.wattswarm.verify_messages import PolicyBinding
+
+    params = getattr(jsons, "loads_exact", jsons.loads)('{"min_confidence":0.80}')
+    for written in ('{"min_confidence":0.80}', '{"min_confidence":0.8}'):
+        stated = hashlib.sha256(f"vp.schema_thresholds.v1{written}".encode()).hexdigest()
+        binding = PolicyBinding(
+            policy_id="vp.schema_thresholds.v1", policy_version="1", policy_hash=stated, policy_params=params
+        )
+        assert BindingRules().bind(binding).rule == "docs"

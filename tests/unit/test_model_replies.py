@@ -283,6 +283,12 @@ ENVELOPES = {
     "an error beside a choice": (json.dumps({**a_chat(), "error": {"code": 502, "message": "gone"}}).encode(), FAILED),
     "an error without a code": (json.dumps({**a_chat(), "error": {"message": "gone"}}).encode(), FAILED),
     "an error as text": (json.dumps({**a_chat(), "error": "gone"}).encode(), FAILED),
+    "reasoning as a part": (
+        json.dumps(
+            a_chat([{"type": "reasoning", "text": DRAFT}, {"type": "text", "text": GOOD[:9]}, {"text": GOOD[9:]}])
+        ).encode(),
+        FORTY_TWO,
+    ),
     "no error": (json.dumps({**a_chat(), "error": None}).encode(), FORTY_TWO),
     "an overload inside 200": (json.dumps({"error": {"code": 429, "message": "slow down"}}).encode(), LATER),
     "an overload as text": (json.dumps({"error": {"code": "503"}}).encode(), LATER),
