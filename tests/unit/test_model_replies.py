@@ -285,7 +285,7 @@ ENVELOPES = {
     "an error as text": (json.dumps({**a_chat(), "error": "gone"}).encode(), FAILED),
     "reasoning as a part": (
         json.dumps(
-            a_chat([{"type": "reasoning", "text": DRAFT}, {"type": "text", "text": GOOD[:9]}, {"text": GOOD[9:]}])
+            a_chat([{"type": "text", "text": GOOD[:9]}, {"text": GOOD[9:]}, {"type": "reasoning", "text": DRAFT}])
         ).encode(),
         FORTY_TWO,
     ),
