@@ -100,6 +100,7 @@ def test_no_request_of_120_to_any_operation_breaks_the_door(door, tmp_path):
     assert report["test_cases"]["generated"] >= 120
 
 
+@pytest.mark.slow
 def test_no_request_of_80_about_running_executions_breaks_the_door(door, known, tmp_path):
     document = written(narrowed(without_streams(json.loads(PUBLISHED.read_text("utf-8"))), known), tmp_path)
     checks = [check for check in CHECKS if check != "negative_data_rejection"]

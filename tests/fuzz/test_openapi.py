@@ -33,7 +33,7 @@ def door(gateway) -> RunningGateway:
     return gateway(PIECEWORK_RUNTIME_TOKENS=f"fuzz={SECRET}", PIECEWORK_EXECUTORS_PATH="")
 
 
-@pytest.fixture(params=["published", "narrowed"])
+@pytest.fixture(params=["published", pytest.param("narrowed", marks=pytest.mark.slow)])
 def document(request, tmp_path) -> Path:
     """The published document, and one that gets past the first checks."""
     if request.param == "published":

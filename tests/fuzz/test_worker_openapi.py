@@ -99,7 +99,7 @@ def checked(worker: RunningWorker, document: Path, out: Path, seconds: int, *mor
     return report
 
 
-@pytest.fixture(params=["published", "narrowed"])
+@pytest.fixture(params=[pytest.param("published", marks=pytest.mark.slow), "narrowed"])
 def document(request, worker, tmp_path) -> Path:
     """The published document, and one that gets past the first checks."""
     if request.param == "published":

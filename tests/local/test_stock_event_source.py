@@ -18,7 +18,7 @@ EVENTS = [(1, "progress"), (2, "progress"), (3, "progress"), (4, "item"), (5, "d
 SECONDS = 60
 
 
-@pytest.fixture(scope="module", params=["buffered", "streaming"])
+@pytest.fixture(scope="module", params=[pytest.param("buffered", marks=pytest.mark.slow), "streaming"])
 def worker(request, gateway):
     with running_worker(gateway, SSE_MODE=request.param) as running:
         yield running, request.param == "streaming"
