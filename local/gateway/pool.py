@@ -1,8 +1,9 @@
 """The environments of one function: how many there are, who gets the next free one, and when another is started.
 
 Requests get environments in the order in which they came. Starting a process costs a processor for a second, so a crowd
-does not start one each: beyond the first few, another is started only when the request at the head has waited a while,
-which quick functions never let happen, and only as many at once as there are processors.
+does not start one each: beyond the first few, another is started only when the request at the head has waited a while
+for a function that is slow (its environments wait for others, or for time), and only as many at once as there are
+processors. More environments of a quick function would only share the processors that it already uses up.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ MAX_ENVIRONMENTS: Final = 40  # per function; enough for every race we test, few
 PROCESSORS: Final = os.cpu_count() or 1
 AT_ONCE: Final = 2 * PROCESSORS  # environments that are started without waiting for a free one
 PATIENCE_SECONDS: Final = 0.25  # of the request at the head, before another environment is started for it
+QUICK_SECONDS: Final = 0.1  # an invocation that takes less is the processors' work
+NEWEST: Final = 0.2  # the share of the last invocation in what they usually take
 LOOK_SECONDS: Final = 0.05
 WAIT_SECONDS: Final = 25.0  # for a free environment; under the edge's own 29 s
 IDLE_SECONDS: Final = 300
@@ -54,6 +57,8 @@ class Pool:
         self._starts: set[asyncio.Task[None]] = set()
         self._waiting: deque[tuple[float, asyncio.Future[Environment]]] = deque()
         self._busy = 0
+        self._usual_seconds = 0.0  # that an invocation takes
+        self._freed_at = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, *, ahead: bool = True) -> None:
@@ -83,10 +88,13 @@ class Pool:
 
     async def _run(self, environment: Environment, invocation: Invocation) -> bytes:
         self._busy += 1
+        began = time.monotonic()
         try:
             return await environment.invoke(invocation, self.function.timeout_seconds)
         finally:
             self._busy -= 1
+            self._freed_at = time.monotonic()
+            self._usual_seconds += NEWEST * (self._freed_at - began - self._usual_seconds)
             self._free(environment)
 
     async def _next(self) -> Environment:
@@ -139,9 +147,15 @@ class Pool:
         """Start another environment if those who wait are not served soon by those that run."""
         if self._head() is None or len(self._starts) >= min(PROCESSORS, len(self._waiting)):
             return
-        waited = time.monotonic() - self._waiting[0][0]
-        if len(self._all) < self._most and (len(self._all) < AT_ONCE or waited >= PATIENCE_SECONDS):
+        if len(self._all) < self._most and (len(self._all) < AT_ONCE or self._is_slow()):
             self._start()
+
+    def _is_slow(self) -> bool:
+        """Whether the head has waited a while, and not because the processors are busy with quick invocations."""
+        now = time.monotonic()
+        if now - self._waiting[0][0] < PATIENCE_SECONDS:
+            return False
+        return self._usual_seconds >= QUICK_SECONDS or now - self._freed_at >= PATIENCE_SECONDS
 
     async def _process(self) -> Environment:
         environment = await Environment.start(self.function, self._variables, self._log)
