@@ -64,9 +64,14 @@ class Aws:
         return aws.client(service, self.endpoint, self.variables)
 
     def new_table(self, logical: str = "ResultsTable") -> str:
-        """An empty table of its own, in the shape the template gives one."""
+        """An empty table of its own, in the shape the template gives one.
+
+        Nothing lapses in it by itself: the emulator goes by the real clock, and clocks of tests stand in the past.
+        """
         name = f"{logical}-{uuid.uuid4().hex}"
-        aws.create_table(self.client("dynamodb"), name, self.template.of_type("AWS::DynamoDB::Table")[logical])
+        shape = self.template.of_type("AWS::DynamoDB::Table")[logical]
+        lasting = {key: value for key, value in shape.items() if key != "TimeToLiveSpecification"}
+        aws.create_table(self.client("dynamodb"), name, lasting)
         return name
 
     def new_bucket(self) -> str:
