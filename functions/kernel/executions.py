@@ -110,7 +110,7 @@ def _status(text: str | None) -> Status | None:
     if not text:
         return None
     if text not in list(Status):
-        raise ValidationError(f"status is none of {', '.join(Status)}")
+        raise ValidationError(f"status must be one of {', '.join(Status)}")
     return Status(text)
 
 

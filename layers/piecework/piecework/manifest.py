@@ -145,7 +145,7 @@ class Bundle:
         self.default = default
         self.strict_task_types = strict_task_types
         if default and default not in (*self.names, *self.broken_names):
-            raise SettingsError(f"the default executor {default!r} is none that the {door} door can run")
+            raise SettingsError(f"the default executor {default!r} is not one that the {door} door can run")
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:

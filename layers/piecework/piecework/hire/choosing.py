@@ -51,7 +51,7 @@ class Offer:
         return named[0] if named else self.default
 
     def _not_run(self) -> str:
-        return f"is no executor of this worker; {self._run()}"
+        return f"is not an executor of this worker; {self._run()}"
 
     def _run(self) -> str:
         return f"name one of: {', '.join(self.names)}" if self.names else "this worker runs none"
