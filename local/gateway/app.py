@@ -20,8 +20,9 @@ from local.gateway import edge
 from local.gateway.authorizing import authorize
 from local.gateway.environments import FunctionFailed
 from local.gateway.events import Call, MalformedResponse, http_response, proxy_event, request_context
-from local.gateway.lineage import ENDPOINT, TracePort
+from local.gateway.lineage import TracePort
 from local.gateway.pool import ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
+from local.gateway.port import ENDPOINT
 from local.gateway.recording import RECORD_AWS_CALLS, Recorder, recorders
 from local.gateway.routes import Api, QueueSource, Route, Source, match
 from local.gateway.runtime_api import Invocation

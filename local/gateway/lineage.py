@@ -7,28 +7,23 @@ time is not invoked, unless it says `RecursiveLoop: Allow`: its messages come ba
 The embedded AWS does not keep the header of a call. A port in front of it does that for functions that take messages.
 """
 
-import asyncio
-import contextlib
 import hashlib
 import json
 import re
 import secrets
-import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import h11
+
+from local.gateway.port import Port, Up
 
 LONGEST_CHAIN: Final = 16  # invocations of one function, from AWS's documentation: "approximately 16"
 LINEAGE: Final = re.compile(r"(?:^|;)Lineage=([0-9a-f:,]+)")
 ROOT: Final = re.compile(r"(?:^|;)(Root=[^;]+)")
 SENDS: Final = frozenset({b"AmazonSQS.SendMessage", b"AmazonSQS.SendMessageBatch"})
 TRACE_ATTRIBUTE: Final = "AWSTraceHeader"
-ENDPOINT: Final = "AWS_ENDPOINT_URL"
-BACKLOG: Final = 128
-CHUNK_BYTES: Final = 65_536
 
 
 def admitted(traces: Iterable[str], function: str, *, may_loop: bool) -> str | None:
@@ -58,39 +53,12 @@ def _new_root() -> str:
     return f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"
 
 
-class TracePort:
-    """Stands between one function and the embedded AWS; `variables` are the function's, with this port as endpoint."""
+class TracePort(Port):
+    """Keeps with each message the trace header that it is sent under."""
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        self._above = urlsplit(variables[ENDPOINT])
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
-        self._server: asyncio.Server | None = None
-        self.variables = {**variables, ENDPOINT: f"http://127.0.0.1:{self._listener.getsockname()[1]}"}
-
-    async def open(self) -> None:
-        """Start to take connections."""
-        self._server = await asyncio.start_server(self._serve, sock=self._listener)
-
-    def close(self) -> None:
-        """Take no more connections."""
-        if self._server is not None:
-            self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            above = await asyncio.open_connection(self._above.hostname, self._above.port)
-        except OSError:
-            writer.transport.abort()  # the function sees an endpoint that is out of reach
-            return
-        ways = {
-            asyncio.create_task(_pass_on(reader, above[1], Stamping())),
-            asyncio.create_task(_pass_on(above[0], writer)),
-        }
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        for way in ways:
-            way.cancel()
-        writer.close()
-        above[1].close()
+    def connected(self) -> Up:
+        """As `Port.connected`."""
+        return Stamping().feed
 
 
 class Stamping:
@@ -154,12 +122,3 @@ def stamped(body: bytes, trace: str) -> bytes:
 def _sent_under(head: h11.Request) -> str:
     headers = dict(head.headers)
     return headers.get(b"x-amzn-trace-id", b"").decode() if headers.get(b"x-amz-target") in SENDS else ""
-
-
-async def _pass_on(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stamping: Stamping | None = None
-) -> None:
-    with contextlib.suppress(ConnectionError):  # one side is gone; the other one is closed by whoever waits for this
-        while data := await reader.read(CHUNK_BYTES):
-            writer.write(stamping.feed(data) if stamping else data)
-            await writer.drain()

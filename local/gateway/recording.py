@@ -5,23 +5,18 @@ up is read as HTTP/1.1 besides, and each complete request becomes a JSON line fo
 `action`, `resource`. A name that the function got in a variable is written as `${VARIABLE}`.
 """
 
-import asyncio
 import json
 import os
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import h11
 
 from local.gateway.permissions import Call, needed
+from local.gateway.port import ENDPOINT, Port, Up
 
 RECORD_AWS_CALLS: Final = "PIECEWORK_RECORD_AWS_CALLS"  # a folder; unset means that nothing is recorded
-ENDPOINT: Final = "AWS_ENDPOINT_URL"
-CHUNK_BYTES: Final = 65_536
-BACKLOG: Final = 512
 NAMES: Final = (
     "TABLE",
     "BUCKET",
@@ -43,44 +38,24 @@ def recorders(functions: Mapping[str, Variables], folder: str | None) -> "dict[s
     return {name: Recorder(name, variables, out) for name, variables in functions.items() if ENDPOINT in variables}
 
 
-class Recorder:
-    """Stands between one function and the endpoint; `variables` are the function's, with this port as endpoint."""
+class Recorder(Port):
+    """Writes a line for each permission that what passes needs."""
 
     def __init__(self, function: str, variables: Variables, out: Path) -> None:
+        super().__init__(variables)
         self._function = function
         self._out = out
-        self._endpoint = urlsplit(variables[ENDPOINT])
         self._names = {value: name for name, value in variables.items() if _names_a_resource(name) and value}
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
-        self._server: asyncio.Server | None = None
-        self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.variables = {**variables, ENDPOINT: self.endpoint}
 
-    async def open(self) -> None:
-        """Start to take connections."""
-        self._server = await asyncio.start_server(self._serve, sock=self._listener)
-
-    def close(self) -> None:
-        """Take no more connections."""
-        if self._server is not None:
-            self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            above = await asyncio.open_connection(self._endpoint.hostname, self._endpoint.port)
-        except OSError:
-            writer.transport.abort()  # the function sees an endpoint that is out of reach
-            return
+    def connected(self) -> Up:
+        """As `Port.connected`; the bytes stay as they are."""
         heard = Requests(self._note)
-        ways = {
-            asyncio.create_task(_pass_on(reader, above[1], heard.feed)),
-            asyncio.create_task(_pass_on(above[0], writer)),
-        }
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        for way in ways:
-            way.cancel()
-        writer.close()
-        above[1].close()
+
+        def through(data: bytes) -> bytes:
+            heard.feed(data)
+            return data
+
+        return through
 
     def _note(self, call: Call) -> None:
         lines = (
@@ -141,16 +116,3 @@ class Requests:
 
 def _names_a_resource(variable: str) -> bool:
     return variable in OTHER_NAMES or (variable.startswith("PIECEWORK_") and variable.endswith(NAMES))
-
-
-async def _pass_on(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, look: Callable[[bytes], None] | None = None
-) -> None:
-    try:
-        while data := await reader.read(CHUNK_BYTES):
-            if look:
-                look(data)
-            writer.write(data)
-            await writer.drain()
-    except ConnectionError:
-        pass  # one side is gone; the other one is closed by whoever waits for this
