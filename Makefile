@@ -63,7 +63,7 @@ check: .venv/$(STAMP) .venv-sam/$(STAMP) ## Format, lint, types, template, OpenA
 	$(PY) -m mypy
 	.venv/bin/cfn-lint template.yaml
 	AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-us-east-1} $(SAM) validate --lint --template template.yaml
-	PYTHONPATH=layers/piecework:layers $(PY) -m piecework.manifest --check
+	PYTHONPATH=layers/piecework:layers $(PY) -m piecework.extend.manifest --check
 	$(PY) -m local.openapi --check
 
 .PHONY: format
@@ -95,11 +95,11 @@ deploy: build ## Build and deploy: STACK=… PARAMETERS="Name=Value …" (DEPLOY
 lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
 	$(COMPILE) $(LOCK_ARGS) layers/piecework/requirements.in -o layers/piecework/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/executors/requirements.in -o layers/executors/requirements.txt
-	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/hire/requirements.in -o layers/hire/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/worker/requirements.in -o layers/worker/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/kernel/requirements.in -o layers/kernel/requirements.txt
-	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/kernel/requirements.txt functions/kernel_streams/requirements.in -o functions/kernel_streams/requirements.txt
-	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/hire/requirements.txt functions/streams/requirements.in -o functions/streams/requirements.txt
-	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/hire/requirements.txt -c layers/kernel/requirements.txt requirements/dev.in -o requirements/dev.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/kernel/requirements.txt functions/kernel/streams/requirements.in -o functions/kernel/streams/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/worker/requirements.txt functions/worker/streams/requirements.in -o functions/worker/streams/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/worker/requirements.txt -c layers/kernel/requirements.txt requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) $(LOCK_ARGS) -c requirements/dev.txt requirements/seekers.in -o requirements/seekers.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/x402v1.in -o requirements/x402v1.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/rebuno.in -o requirements/rebuno.txt

@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 import boto3
 from botocore.config import Config
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from local.template import REGION, Template
 from local.tether import tethered
 

@@ -15,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from local.aws import NotStarted
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from local.preflight import port_base
 from local.run import DOORS, WORKER
-from piecework.hire.networks import NETWORKS
-from piecework.hire.signatures import contract_hash, sign
+from piecework.worker.chain.networks import NETWORKS
+from piecework.worker.contract.signatures import contract_hash, sign
 
 PYTHON: Final = ROOT / ".venv-seekers" / "bin" / "python"
 WORKER_KEY: Final = "0x" + "22" * 32  # of local.run's wallet; a development key that everybody knows

@@ -17,7 +17,7 @@ from typing import Any, Final
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from local.parameters import Refused, check_values
 from local.template import Template, read
 from piecework.aws.clients import error_code

@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from local.aws import NotStarted
-from local.gateway.variables import EXECUTORS, EXECUTORS_PATH, KERNEL_TOKENS, PACKAGE, PARAMETER_PREFIX, ROOT, TOKENS
+from local.gateway.lambdas.variables import (
+    EXECUTORS,
+    EXECUTORS_PATH,
+    KERNEL_TOKENS,
+    PACKAGE,
+    PARAMETER_PREFIX,
+    ROOT,
+    TOKENS,
+)
 from local.parameters import Refused, check_values
+from piecework.edge.tokens import parse_tokens
 from piecework.errors import PieceworkError
 from piecework.kernel.policy.sources import load_path
-from piecework.tokens import parse_tokens
 
 PORT_BASE: Final = "PIECEWORK_PORT_BASE"
 FIRST_PORT: Final = 8787
@@ -96,7 +104,7 @@ def broken_executors(env: Mapping[str, str]) -> list[str]:
     own = {name: value for name, value in env.items() if not name.startswith(("AWS_", "PIECEWORK_", "PYTHON"))}
     path = {"PYTHONPATH": os.pathsep.join((str(PACKAGE), str(EXECUTORS)))}
     checked = subprocess.run(
-        [sys.executable, "-m", "piecework.manifest", "--check", env.get(EXECUTORS_PATH, "")],
+        [sys.executable, "-m", "piecework.extend.manifest", "--check", env.get(EXECUTORS_PATH, "")],
         env={**own, **path},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

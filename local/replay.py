@@ -1,6 +1,6 @@
 """Send every event of events/ through its handler, in a process as Lambda would, and compare the answers.
 
-A fixture is an event, `events/<function>/<name>.json`, with `<name>.expected.json` beside it:
+A fixture is an event, `events/<door>/<function>/<name>.json`, with `<name>.expected.json` beside it:
 
     {"environment": {"PIECEWORK_POLICY_HASH_MODE": "lenient"}, "statusCode": 200, "headers": {…}, "body": {…}}
 
@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from local import aws
-from local.gateway.environments import FunctionFailed
-from local.gateway.pool import Pool
+from local.gateway.lambdas.environments import FunctionFailed
+from local.gateway.lambdas.pool import Pool
+from local.gateway.lambdas.runtime_api import Invocation
+from local.gateway.lambdas.variables import ROOT, of_function, parameters
 from local.gateway.routes import Function, api_of
-from local.gateway.runtime_api import Invocation
-from local.gateway.variables import ROOT, of_function, parameters
 from local.gateway.web_app import WRAPPER
 from local.matching import differences
 from local.replay_web import WebPool
@@ -42,7 +42,7 @@ LOG: Final = ROOT / "build" / "replay.log"
 EXPECTED: Final = ".expected.json"
 TRACE_ID: Final = "Root=1-65f00000-0123456789abcdef01234567"
 PUBLIC_URL: Final = "http://127.0.0.1:8787"
-FOLDER: Final = re.compile("[./]")  # ends the folder in a handler, or in the path of a script
+SEPARATOR: Final = re.compile("[./]")  # between the folders in a handler, or in the path of a script
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,12 @@ class Fixture:
 
 def fixtures(events: Path) -> Iterator[Fixture]:
     """Every event that has an expectation, in a stable order."""
-    for expected in sorted(events.glob(f"*/*{EXPECTED}")):
+    for expected in sorted(events.glob(f"*/*/*{EXPECTED}")):
         name = expected.name.removesuffix(EXPECTED)
         event = expected.with_name(f"{name}.json").read_bytes()
-        yield Fixture(expected.parent.name, name, event, json.loads(expected.read_text("utf-8")))
+        yield Fixture(
+            expected.parent.relative_to(events).as_posix(), name, event, json.loads(expected.read_text("utf-8"))
+        )
 
 
 def main() -> int:
@@ -101,7 +103,7 @@ def _endpoint() -> Iterator[str]:
 
 def _functions(template: Template) -> dict[str, Function]:
     apis = (api_of(template, name) for name in template.of_type("AWS::Serverless::Api"))
-    return {FOLDER.split(made.handler)[0]: made for api in apis for made in api.functions.values()}
+    return {"/".join(SEPARATOR.split(made.handler)[:2]): made for api in apis for made in api.functions.values()}
 
 
 async def _replay_all(

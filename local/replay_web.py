@@ -7,8 +7,8 @@ from typing import IO, Any
 from urllib.parse import quote, urlencode
 
 from local.gateway.events import Call
+from local.gateway.lambdas.runtime_api import Invocation
 from local.gateway.routes import Function
-from local.gateway.runtime_api import Invocation
 from local.gateway.web_app import WebApp
 
 

@@ -1,7 +1,7 @@
 """What the worker door's fixtures stand on: who the worker is, a stub facilitator, and contracts that are kept already.
 
-The contracts in events/contracts/kept/ end in 2099, which registration would refuse, so they are put into the table as
-if they had been registered. Wallets are those of the development keys 0x11…11 (seeker) and 0x22…22 (worker).
+The contracts in events/worker/contracts/kept/ end in 2099, which registration would refuse, so they are put into the
+table as if they had been registered. Wallets are those of the development keys 0x11…11 (seeker) and 0x22…22 (worker).
 """
 
 import contextlib
@@ -14,10 +14,10 @@ from local.aws import client
 from local.facilitator.server import StubFacilitator
 from local.run import WORKER
 from local.template import Template
-from piecework.aws.contracts_table import ContractsTable
-from piecework.hire.contracts import record_of
+from piecework.worker.contract.contracts import record_of
+from piecework.worker.store.contracts_table import ContractsTable
 
-KEPT: Final = "contracts/kept"
+KEPT: Final = "worker/contracts/kept"
 STREAM_KEY: Final = "a key that only fixtures use"
 ATTEMPTS: Final = 3
 STORED_AT_MS: Final = 1_767_600_000_000

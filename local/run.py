@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
-from local.gateway.variables import KERNEL_TOKENS, PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
+from local.gateway.lambdas.variables import KERNEL_TOKENS, PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
 from local.preflight import (
     FIRST_PORT,
     POLICY,
@@ -48,7 +48,7 @@ WORKER: Final[Mapping[str, str]] = {
 REFERENCE: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": "rebuno={}", "REBUNO_POLICY": "{}"}
 OURS: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": KERNEL_TOKENS, "REBUNO_POLICY": POLICY}
 DEMO: Final = "PIECEWORK_DEMO"  # `off`: no agent and no runner are connected to the kernel door
-EXAMPLE: Final = "events/execute/kernel.json"
+EXAMPLE: Final = "events/runtime/execute/kernel.json"
 NEXT: Final = """
 Piecework runs. Ctrl-C stops it; the data of the embedded AWS goes with it.
 

@@ -8,13 +8,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from piecework.hire.contracts import ContractRecord, WorkerIdentity, time_text, validate
-from piecework.hire.errors import ContractInvalid
-from piecework.hire.ids import CONTRACT_ID
-from piecework.hire.networks import NETWORKS, SMALLEST_USUAL_ATOMIC, USDC_DECIMALS, Network
-from piecework.hire.signatures import SignatureCheck, is_signed_by_key, sign
+from piecework.durable.pieces import now_in_ms
 from piecework.jsons import Json
-from piecework.pieces import now_in_ms
+from piecework.worker.chain.networks import NETWORKS, SMALLEST_USUAL_ATOMIC, USDC_DECIMALS, Network
+from piecework.worker.contract.contracts import ContractRecord, WorkerIdentity, time_text, validate
+from piecework.worker.contract.signatures import SignatureCheck, is_signed_by_key, sign
+from piecework.worker.errors import ContractInvalid
+from piecework.worker.ids import CONTRACT_ID
 from piecework_cli.keys import address_of, read_key
 from piecework_cli.output import CommandError, read_json, show, text_of, write_private
 from piecework_cli.proposal import add_proposal_options, propose
@@ -89,7 +89,7 @@ def register(options: argparse.Namespace) -> int:
 
 def import_file(options: argparse.Namespace) -> None:
     """Validate the file as the worker would and put it into its table."""
-    from piecework.aws.contracts_table import ContractsTable
+    from piecework.worker.store.contracts_table import ContractsTable
 
     target, body = Target.of(options), read_body(options.file)
     settings = target.settings
@@ -171,7 +171,7 @@ def _party(document: dict[str, Json]) -> WorkerIdentity:
 def _signature_check(rpc_url: str) -> SignatureCheck:
     if not rpc_url:
         return is_signed_by_key
-    from piecework.hire.exchange import Endpoint
-    from piecework.hire.smart_wallets import SmartWallets
+    from piecework.worker.chain.exchange import Endpoint
+    from piecework.worker.contract.smart_wallets import SmartWallets
 
     return SmartWallets(Endpoint(rpc_url))

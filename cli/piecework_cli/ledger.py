@@ -11,10 +11,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from piecework.hire.contracts import time_text
-from piecework.hire.executions import LedgerRow
-from piecework.hire.networks import USDC_DECIMALS
 from piecework.jsons import Json, canonical
+from piecework.worker.chain.networks import USDC_DECIMALS
+from piecework.worker.contract.contracts import time_text
+from piecework.worker.record.executions import LedgerRow
 from piecework_cli.executions import executions_of
 from piecework_cli.output import CommandError, write_private
 from piecework_cli.target import Target

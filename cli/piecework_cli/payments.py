@@ -10,14 +10,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from piecework.hire.charging import Charging, NotProven
-from piecework.hire.contracts import ContractRecord, time_text
-from piecework.hire.executions import Execution, PaymentStatus
-from piecework.hire.facilitator import HttpFacilitator
-from piecework.hire.states import State
-from piecework.hire_wiring import chain_of
+from piecework.durable.pieces import now_in_ms
 from piecework.jsons import Json
-from piecework.pieces import now_in_ms
+from piecework.worker.contract.contracts import ContractRecord, time_text
+from piecework.worker.payment.charging import Charging, NotProven
+from piecework.worker.payment.facilitator import HttpFacilitator
+from piecework.worker.record.executions import Execution, PaymentStatus
+from piecework.worker.record.states import State
+from piecework.worker.wiring import chain_of
 from piecework_cli.executions import all_executions, execution_of, executions_of
 from piecework_cli.output import CommandError, show
 from piecework_cli.target import Target
@@ -143,7 +143,7 @@ def _in_short(execution: Execution) -> dict[str, Json]:
 
 
 def _contract(target: Target, contract_id: str) -> ContractRecord:
-    from piecework.aws.contracts_table import ContractsTable
+    from piecework.worker.store.contracts_table import ContractsTable
 
     found = ContractsTable(target.clients.dynamodb, target.table("PIECEWORK_CONTRACTS_TABLE")).get(contract_id)
     if found is None:

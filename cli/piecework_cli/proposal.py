@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import piecework
-from piecework.hire.contracts import DAY_MS, time_text
-from piecework.hire.networks import NETWORKS
-from piecework.hire.signatures import contract_hash
+from piecework.durable.pieces import now_in_ms
+from piecework.extend.manifest import Bundle, load
 from piecework.jsons import Json
-from piecework.manifest import Bundle, load
-from piecework.pieces import now_in_ms
+from piecework.worker.chain.networks import NETWORKS
+from piecework.worker.contract.contracts import DAY_MS, time_text
+from piecework.worker.contract.signatures import contract_hash
 from piecework_cli.output import CommandError, read_json, show, text_of, write_private
 from piecework_cli.target import Target
 

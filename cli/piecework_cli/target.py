@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Final
 
 from piecework.aws.clients import Clients
-from piecework.hire.exchange import Answer, Endpoint
-from piecework.hire.settings import WorkerSettings
 from piecework.jsons import Json
+from piecework.worker.chain.exchange import Answer, Endpoint
+from piecework.worker.settings import WorkerSettings
 from piecework_cli.output import CommandError
 from piecework_cli.stacks import output_of, secret_of, variables_of
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from piecework.hire.exchange import Answer
+from piecework.worker.chain.exchange import Answer
 from piecework_cli.executions import execution_of
 from piecework_cli.output import CommandError, show
 from piecework_cli.target import Target

@@ -1,13 +1,14 @@
 """An example for the kernel door: gives money back, where the policy lets it or a person says yes.
 
 It needs an execution of the agent `refund_desk`, a runner that offers `pay.refund`, and a policy that says when a
-person must look; docs/hosted-agents.md has all three. It reads the request itself, so no model takes part.
+person must look; docs/kernel/hosted-agents.md has all three. It reads the request itself, so no model takes part.
 """
 
 import re
 from typing import Final
 
 from piecework.executors import InputRefused, Outcome, PolicyDenied, Refused, Run, Task, ToolFailed, executor
+
 from piecework.jsons import Json
 
 TOOL: Final = "pay.refund"

@@ -17,7 +17,7 @@ from local.bench.contenders import NOBODY, environment
 from local.bench.hiring import deployed
 from local.bench.report import table, with_ratios
 from local.bench.scratch import Scratch, prepare
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 
 PARTS: Final = ("cold", "warm", "calls", "load", "paid", "kernel")
 PAID_ROUNDS: Final = 4  # for one cold round

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from local.bench.hiring import EXECUTOR, variables
 from local.bench.scratch import Scratch
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from local.template import REGION
 
 EXAMPLE_IDS: Final = (
@@ -34,10 +34,10 @@ NOBODY: Final = "http://127.0.0.1:9"  # an endpoint that nothing may ask
 COLD: Final = (
     Contender("bare", "bare.handler", "probes"),
     Contender("boto3", "dynamodb_client.handler", "probes"),
-    Contender("execute", "execute.app.handler", "functions"),
-    Contender("verify", "verify.app.handler", "functions", "verify"),
-    Contender("capabilities", "capabilities.app.handler", "functions", "capabilities"),
-    Contender("hire", "hire.app.handler", "functions", "hire", 404),  # the AWS of cold starts knows no contract
+    Contender("execute", "runtime.execute.app.handler", "functions"),
+    Contender("verify", "runtime.verify.app.handler", "functions", "verify"),
+    Contender("capabilities", "runtime.capabilities.app.handler", "functions", "capabilities"),
+    Contender("hire", "worker.hire.app.handler", "functions", "hire", 404),  # the AWS of cold starts knows no contract
     Contender("idiomatic", "idiomatic_powertools.handler", "baselines"),
     Contender("fastapi", "fastapi_mangum.handler", "baselines"),
 )
@@ -72,7 +72,8 @@ def environment(scratch: Scratch, code: str, endpoint: str) -> dict[str, str]:
 def event(request: str) -> dict[str, Any]:
     """The API Gateway event of a kernel's request."""
     name = NAMES.get(request, "kernel")
-    found: dict[str, Any] = json.loads((ROOT / "events" / request / f"{name}.json").read_text("utf-8"))
+    door = "worker" if request == "hire" else "runtime"
+    found: dict[str, Any] = json.loads((ROOT / "events" / door / request / f"{name}.json").read_text("utf-8"))
     return found
 
 

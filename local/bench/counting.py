@@ -21,7 +21,7 @@ from local.bench.sent import Sent
 def measure() -> dict[str, int]:
     """Requests of a fresh piece, of its replay, and of a verification; and how large the kept item is."""
     sent, context = Sent(), Context()
-    execute, verify = (importlib.import_module(f"{name}.app").handler for name in ("execute", "verify"))
+    execute, verify = (importlib.import_module(f"runtime.{name}.app").handler for name in ("execute", "verify"))
     request = fresh(event("execute"))
     succeed(execute(fresh(event("execute")), context))  # makes the clients and their connections
     sent.take()

@@ -40,7 +40,9 @@ class Worker:
     """The handlers that a paid task meets."""
 
     def __init__(self) -> None:
-        self._hire, self._contracts = (importlib.import_module(f"{name}.app").handler for name in ("hire", "contracts"))
+        self._hire, self._contracts = (
+            importlib.import_module(f"worker.{name}.app").handler for name in ("hire", "contracts")
+        )
 
     def register(self) -> str:
         """A contract's id."""

@@ -10,9 +10,9 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 )
 from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import DataRecord
 
-from piecework.artifacts import EvidenceStore, Served
-from piecework.pieces import Overflow, Piece, PieceTable
-from piecework.steps import StepTable
+from piecework.durable.artifacts import EvidenceStore, Served
+from piecework.durable.pieces import Overflow, Piece, PieceTable
+from piecework.durable.steps import StepTable
 
 
 class MemoryPersistence(BasePersistenceLayer):

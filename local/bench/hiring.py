@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from local.facilitator.rules import TOKENS, typed_transfer
 from local.facilitator.server import StubFacilitator
+from local.gateway.lambdas.variables import EMULATED_KEY, FILES_KEY, ROOT
 from local.gateway.routes import api_of
-from local.gateway.variables import EMULATED_KEY, FILES_KEY, ROOT
 from local.run import WORKER
 from local.template import Template
 

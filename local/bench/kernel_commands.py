@@ -20,16 +20,16 @@ from typing import Any, Final
 
 from local.bench.sent import Sent
 from piecework.aws.clients import Clients
-from piecework.aws.kernel_items import execution_item
-from piecework.aws.kernel_rows import Rows
-from piecework.kernel.changes import Change
+from piecework.aws.rows import Rows
 from piecework.kernel.clocks import new_id
-from piecework.kernel.commands import Create, Intent
-from piecework.kernel.decide import decide_new
-from piecework.kernel.events import Event
-from piecework.kernel.ports import Filter
-from piecework.kernel.state import Execution, Status
-from piecework.kernel_wiring import KernelParts, kernel_parts
+from piecework.kernel.decide.command import decide_new
+from piecework.kernel.model.changes import Change
+from piecework.kernel.model.commands import Create, Intent
+from piecework.kernel.model.events import Event
+from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.state import Execution, Status
+from piecework.kernel.store.items import execution_item
+from piecework.kernel.wiring import KernelParts, kernel_parts
 
 LENGTHS: Final = (10, 1_000, 10_000)  # events in the log
 ROUNDS: Final = 40

@@ -15,7 +15,7 @@ from typing import Final
 from local.aws import CREDENTIALS, stop, wait_until_answers
 from local.bench.contenders import event, fresh
 from local.bench.hiring import EXECUTOR
-from local.gateway.variables import PARAMETER_PREFIX, ROOT
+from local.gateway.lambdas.variables import PARAMETER_PREFIX, ROOT
 from local.template import REGION
 from local.tether import tethered
 

@@ -22,7 +22,7 @@ from local.bench.cold import BenchFailed
 from local.bench.hiring import SEEKER_KEY, TASK, facilitator, payment, worker
 from local.bench.load import gateway
 from local.demo_hire import PRICE, signed_contract
-from local.gateway.variables import PARAMETER_PREFIX, ROOT
+from local.gateway.lambdas.variables import PARAMETER_PREFIX, ROOT
 from local.run import WORKER
 
 SELLER: Final = Path(__file__).parent / "baselines" / "x402_fastapi.py"

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 
 LIBRARIES: Final = (
     "awslambdaric",
@@ -115,7 +115,7 @@ def copy_own(scratch: Scratch) -> None:
     for target, source in copies.items():
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    manifest = (sys.executable, "-m", "piecework.manifest", str(scratch.python / "executors" / "manifest.json"))
+    manifest = (sys.executable, "-m", "piecework.extend.manifest", str(scratch.python / "executors" / "manifest.json"))
     subprocess.run(manifest, check=True, env={**os.environ, "PYTHONPATH": str(scratch.python)})
     compile_all(*copies)
 

@@ -31,7 +31,7 @@ def handlers() -> Mapping[tuple[str, str], Handler]:
         ("piecework", "execute"): own_execute(),
         ("powertools", "execute"): baseline.EXECUTE,
         ("fastapi", "execute"): fastapi.EXECUTE,
-        ("piecework", "verify"): importlib.import_module("verify.app").handler,
+        ("piecework", "verify"): importlib.import_module("runtime.verify.app").handler,
         ("powertools", "verify"): baseline.VERIFY,
         ("fastapi", "verify"): fastapi.VERIFY,
     }
@@ -39,12 +39,12 @@ def handlers() -> Mapping[tuple[str, str], Handler]:
 
 def own_execute() -> Handler:
     """Our handler, wired to fakes."""
-    from piecework.manifest import Bundle, load
-    from piecework.pieces import Pieces, now_in_ms
-    from piecework.wattswarm.execute import Execute
-    from piecework.wiring import ExecuteWiring
+    from piecework.durable.pieces import Pieces, now_in_ms
+    from piecework.extend.manifest import Bundle, load
+    from piecework.runtime.execute.flow import Execute
+    from piecework.runtime.wiring import ExecuteWiring
 
-    app: Any = importlib.import_module("execute.app")
+    app: Any = importlib.import_module("runtime.execute.app")
     table, bucket, telemetry = MemoryTable(), NoBucket(), app.wiring.telemetry
     execute = Execute(
         bundle=Bundle(load(), "echo"),

@@ -7,9 +7,9 @@ from pathlib import Path
 from local.build.assemble import (
     build_executors_layer,
     build_function,
-    build_hire_layer,
     build_kernel_layer,
     build_piecework_layer,
+    build_worker_layer,
 )
 from local.build.findings import findings, folder_bytes
 from local.build.target import BuildError, Target
@@ -17,7 +17,7 @@ from local.build.target import BuildError, Target
 LAYERS = {
     "piecework": build_piecework_layer,
     "executors": build_executors_layer,
-    "hire": build_hire_layer,
+    "worker": build_worker_layer,
     "kernel": build_kernel_layer,
 }
 

@@ -37,10 +37,10 @@ def build_executors_layer(out: Path, target: Target) -> None:
     compile_bytecode(library, target)
 
 
-def build_hire_layer(out: Path, target: Target) -> None:
+def build_worker_layer(out: Path, target: Target) -> None:
     """What the worker door alone imports."""
     library = _fresh(out) / "python"
-    _install_beyond([LAYERS / "piecework"], LAYERS / "hire", library, target)
+    _install_beyond([LAYERS / "piecework"], LAYERS / "worker", library, target)
     compile_bytecode(library, target)
 
 
@@ -61,9 +61,9 @@ def build_function(name: str, out: Path, target: Target) -> None:
     if not (source / "app.py").is_file():
         raise BuildError(f"functions/{name}/app.py does not exist")
     shutil.copytree(source, _fresh(out) / name, ignore=SOURCES_ONLY)
+    shutil.copy2(source.parent / "__init__.py", out / source.parent.name)
     if (source / REQUIREMENTS).is_file():
-        door = LAYERS / ("kernel" if name.startswith("kernel") else "hire")
-        _install_beyond([LAYERS / "piecework", door], source, out, target)
+        _install_beyond([LAYERS / "piecework", LAYERS / source.parent.name], source, out, target)
     compile_bytecode(out, target)
 
 
@@ -96,7 +96,7 @@ def write_manifest(out: Path) -> None:
     """Import every executor once and write down what it registers."""
     path = os.pathsep.join([str(LAYERS / "piecework"), str(LAYERS)])
     python = os.environ.get("PIECEWORK_PYTHON") or sys.executable
-    _run([python, "-m", "piecework.manifest", str(out)], {"PYTHONPATH": path}, says="")
+    _run([python, "-m", "piecework.extend.manifest", str(out)], {"PYTHONPATH": path}, says="")
 
 
 def compile_bytecode(folder: Path, target: Target) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from local.conformance.target import Json, NotApplicable, Target, a_task, expect, refused, without
 
 REQUIRED = ("task_id", "execution_id", "task_type", "inputs", "profile", "task_contract", "stage", "attempt_id")
-DOCS_EXAMPLE = Path(__file__).resolve().parents[2] / "events" / "execute" / "docs.json"
+DOCS_EXAMPLE = Path(__file__).resolve().parents[2] / "events" / "runtime" / "execute" / "docs.json"
 JSON_TYPE = {"content-type": "application/json"}
 
 

@@ -10,8 +10,8 @@ from typing import Final
 import uvicorn
 
 from local.gateway.app import Gateway
+from local.gateway.lambdas.variables import KERNEL_TOKENS, KERNEL_TOKENS_SECRET, ROOT, TOKENS, parameters
 from local.gateway.routes import api_of
-from local.gateway.variables import KERNEL_TOKENS, KERNEL_TOKENS_SECRET, ROOT, TOKENS, parameters
 from local.template import Template
 
 GRACE_SECONDS: Final = 2

@@ -18,16 +18,16 @@ from starlette.types import Receive, Scope, Send
 
 from local.gateway import edge
 from local.gateway.authorizing import authorize
-from local.gateway.environments import FunctionFailed
 from local.gateway.events import Call, MalformedResponse, http_response, proxy_event, request_context
-from local.gateway.lineage import TracePort
-from local.gateway.pool import ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
-from local.gateway.port import ENDPOINT
-from local.gateway.recording import RECORD_AWS_CALLS, Recorder, recorders
+from local.gateway.lambdas.environments import FunctionFailed
+from local.gateway.lambdas.lineage import TracePort
+from local.gateway.lambdas.pool import ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
+from local.gateway.lambdas.port import ENDPOINT
+from local.gateway.lambdas.recording import RECORD_AWS_CALLS, Recorder, recorders
+from local.gateway.lambdas.runtime_api import Invocation
+from local.gateway.lambdas.variables import SWEEP_SECONDS, of_function
 from local.gateway.routes import Api, QueueSource, Route, Source, match
-from local.gateway.runtime_api import Invocation
 from local.gateway.sources import QueuePoller, run_schedule
-from local.gateway.variables import SWEEP_SECONDS, of_function
 from local.gateway.visitors import Visitors
 from local.gateway.web_app import WRAPPER, WebApp
 

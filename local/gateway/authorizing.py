@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from local.gateway import edge
-from local.gateway.environments import FunctionFailed
 from local.gateway.events import Call, authorizer_event, method_arn
-from local.gateway.pool import Pool, Throttled
+from local.gateway.lambdas.environments import FunctionFailed
+from local.gateway.lambdas.pool import Pool, Throttled
+from local.gateway.lambdas.runtime_api import Invocation
 from local.gateway.routes import Api, Route
-from local.gateway.runtime_api import Invocation
 
 INVOKE: Final = "execute-api:Invoke"
 VERSIONS: Final = ("2008-10-17", "2012-10-17")

@@ -18,11 +18,11 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.aws import client
-from local.gateway.environments import FunctionFailed
-from local.gateway.lineage import LONGEST_CHAIN, TRACE_ATTRIBUTE, admitted
-from local.gateway.pool import Throttled
+from local.gateway.lambdas.environments import FunctionFailed
+from local.gateway.lambdas.lineage import LONGEST_CHAIN, TRACE_ATTRIBUTE, admitted
+from local.gateway.lambdas.pool import Throttled
+from local.gateway.lambdas.runtime_api import Invocation
 from local.gateway.routes import QueueSource, ScheduleSource
-from local.gateway.runtime_api import Invocation
 from local.template import ACCOUNT, LOCAL_QUEUES, REGION
 
 MAX_BATCHES: Final = 10  # of one queue at the same time

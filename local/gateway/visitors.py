@@ -12,8 +12,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from local.gateway.events import Call
+from local.gateway.lambdas.variables import (
+    KERNEL_TOKENS,
+    KERNEL_TOKENS_SECRET,
+    PARAMETER_PREFIX,
+    PUBLIC_BASE_URL,
+    TOKENS,
+)
 from local.gateway.routes import Api
-from local.gateway.variables import KERNEL_TOKENS, KERNEL_TOKENS_SECRET, PARAMETER_PREFIX, PUBLIC_BASE_URL, TOKENS
 
 PUBLIC_URLS: Final = ("PIECEWORK_RUNTIME_PUBLIC_URL", PUBLIC_BASE_URL)  # tunnels that the caller has set up
 ORIGINS: Final = f"{PARAMETER_PREFIX}WorkerCorsOrigin"

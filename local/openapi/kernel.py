@@ -5,10 +5,10 @@ from typing import Final
 
 from fastapi.routing import APIRoute
 
-from kernel.api import PARTS
-from kernel.edge import OPEN
-from kernel.executions import EVENTS_LIMIT, EVENTS_MOST, LIST_LIMIT, LIST_MOST
-from kernel.reading import BODY_BYTES, ID_BYTES, MAX_DEPTH
+from kernel.http.api import PARTS
+from kernel.http.edge import OPEN
+from kernel.http.executions import EVENTS_LIMIT, EVENTS_MOST, LIST_LIMIT, LIST_MOST
+from kernel.http.reading import BODY_BYTES, ID_BYTES, MAX_DEPTH
 from local.openapi.kernel_bodies import CODES, STATUS, schemas
 from local.openapi.parts import STRING, Schema, info, path_parameter, ref, servers, tagged, tags
 
@@ -110,7 +110,7 @@ def document() -> Schema:
         ),
         "servers": servers(8789),
         "tags": tags(paths),
-        "paths": tagged(paths, "docs/kernel.md"),
+        "paths": tagged(paths, "docs/kernel/overview.md"),
         "components": {
             "schemas": schemas(),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "description": "one of the tokens"}},

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from kernel import agents, executions, runners
-from kernel.reading import ID_BYTES, Lenient
+from kernel.http import agents, executions, runners
+from kernel.http.reading import ID_BYTES, Lenient
 from local.openapi.parts import COUNT, REF, STRING, Schema, an_object, ref
-from piecework.kernel.events import TYPES
-from piecework.kernel.state import Status
+from piecework.kernel.model.events import TYPES
+from piecework.kernel.model.state import Status
 
 ERROR_BYTES: Final = 4_096
 UUID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}

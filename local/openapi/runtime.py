@@ -15,11 +15,11 @@ from local.openapi.parts import (
     tagged,
     tags,
 )
-from piecework.http import BODY_LIMIT
-from piecework.wattswarm.door import ROUTES, STATUS
-from piecework.wattswarm.event_messages import AgentEventCallback
-from piecework.wattswarm.execute_models import Contract, ExecuteRequest
-from piecework.wattswarm.verify_messages import VerifyRequest
+from piecework.edge.http import BODY_LIMIT
+from piecework.runtime.door import ROUTES, STATUS
+from piecework.runtime.events.messages import AgentEventCallback
+from piecework.runtime.execute.models import Contract, ExecuteRequest
+from piecework.runtime.verify.messages import VerifyRequest
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))

@@ -4,9 +4,9 @@ from typing import Final
 
 from local.openapi.parts import COUNT, STRING, Schema, an_object, info, path_parameter, ref, servers, tagged, tags
 from local.openapi.worker_bodies import CONTRACT_PATTERN, TASK_PATTERN, UNITS, schemas
-from piecework.hire.door import BODY_BYTES, CONTENT_TYPE, CONTRACT_BYTES, JSON_DEPTH, ROUTES
-from piecework.hire.errors import CODES
-from piecework.hire.payments import HEADER, HEADER_BYTES
+from piecework.worker.door import BODY_BYTES, CONTENT_TYPE, CONTRACT_BYTES, JSON_DEPTH, ROUTES
+from piecework.worker.errors import CODES
+from piecework.worker.payment.payments import HEADER, HEADER_BYTES
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in CODES.items() if found.status == status)
@@ -72,7 +72,7 @@ def document() -> Schema:
         ),
         "servers": servers(8788),
         "tags": tags(paths),
-        "paths": tagged(paths, "docs/hire.md"),
+        "paths": tagged(paths, "docs/worker/overview.md"),
         "components": {"schemas": schemas()},
         "security": [],
     }

@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 from local.openapi.parts import COUNT, SHA256, STRING, Schema, an_object, ref
-from piecework.hire.contract_schema import CONTRACT
-from piecework.hire.door import MESSAGE_CHARACTERS
-from piecework.hire.errors import CODES
-from piecework.hire.ids import CONTRACT_ID, TASK_ID
-from piecework.hire.networks import NETWORKS
-from piecework.hire.outputs import MOST_ITEMS
+from piecework.worker.answer.outputs import MOST_ITEMS
+from piecework.worker.chain.networks import NETWORKS
+from piecework.worker.contract.schema import CONTRACT
+from piecework.worker.door import MESSAGE_CHARACTERS
+from piecework.worker.errors import CODES
+from piecework.worker.ids import CONTRACT_ID, TASK_ID
 
 CONTRACT_PATTERN: Final = f"^{CONTRACT_ID.pattern}$"
 TASK_PATTERN: Final = f"^{TASK_ID.pattern}$"

@@ -28,13 +28,15 @@ HEAVY = (
 )
 AWS = {"botocore.session", "urllib3"}
 BUDGETS = {
-    "execute": {"jsonschema_rs"} | AWS,
-    "verify": {"pydantic", "jsonschema_rs", "aws_lambda_powertools"},
-    "agent_events": {"pydantic", "jsonschema_rs", "aws_lambda_powertools"},
-    "capabilities": set(),
-    "artifacts": AWS,
-    "authorizer": {"aws_lambda_powertools"},
-    **dict.fromkeys(("hire", "contracts", "task", "webhook", "due"), {"jsonschema_rs"} | AWS),
+    "runtime.execute": {"jsonschema_rs"} | AWS,
+    "runtime.verify": {"pydantic", "jsonschema_rs", "aws_lambda_powertools"},
+    "runtime.agent_events": {"pydantic", "jsonschema_rs", "aws_lambda_powertools"},
+    "runtime.capabilities": set(),
+    "runtime.artifacts": AWS,
+    "runtime.authorizer": {"aws_lambda_powertools"},
+    **dict.fromkeys(
+        (f"worker.{name}" for name in ("hire", "contracts", "task", "webhook", "due")), {"jsonschema_rs"} | AWS
+    ),
 }
 WORKER = ("HireFunction", "ContractsFunction", "TaskFunction", "WebhookFunction", "WorkerDueFunction")
 
@@ -47,7 +49,7 @@ def executors(tmp_path_factory) -> Path:
     package.mkdir()
     for module in (ROOT / "layers/executors").glob("*.py"):
         (package / module.name).write_bytes(module.read_bytes())
-    run("-m", "piecework.manifest", str(package / "manifest.json"), first=folder)
+    run("-m", "piecework.extend.manifest", str(package / "manifest.json"), first=folder)
     return folder
 
 

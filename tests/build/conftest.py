@@ -21,7 +21,7 @@ ALL_DOORS = {
     "WorkerWallets": "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a",
     "FacilitatorUrl": "https://facilitator.example",
 }
-LAYERS = ("piecework", "executors", "hire", "kernel")
+LAYERS = ("piecework", "executors", "worker", "kernel")
 HOST_ARCH = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
 
 
@@ -68,7 +68,7 @@ def built_functions(tmp_path_factory: pytest.TempPathFactory, deployed: Target, 
     built = {}
     for name, body in template.of_type("AWS::Serverless::Function").items():
         built[name] = folder / name
-        build("function", re.split("[./]", body["Handler"])[0], built[name], deployed)
+        build("function", "/".join(re.split("[./]", body["Handler"])[:2]), built[name], deployed)
     return built
 
 

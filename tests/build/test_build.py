@@ -34,8 +34,8 @@ FUNCTIONS = [
 ]
 LAYERS = ["PieceworkLayer", "ExecutorsLayer", "HireLayer", "KernelLayer"]
 HANDLERS = {  # scripts start these
-    "streams/run.sh": "streams.app.app",
-    "kernel_streams/run.sh": "kernel_streams.app.app",
+    "worker/streams/run.sh": "worker.streams.app.app",
+    "kernel/streams/run.sh": "kernel.streams.app.app",
 }
 IMPORT = """
 import importlib, sys
@@ -76,12 +76,13 @@ def test_the_deployed_layers_fit_their_processor_and_python(deployed_layers, dep
 
 def test_a_function_ships_its_own_folder_and_nothing_else(built_functions, template, deployed):
     for name, folder in built_functions.items():
-        own = re.split("[./]", template.of_type("AWS::Serverless::Function")[name]["Handler"])[0]
-        requirements = template.folder / "functions" / own / "requirements.txt"
+        door, own = re.split("[./]", template.of_type("AWS::Serverless::Function")[name]["Handler"])[:2]
+        requirements = template.folder / "functions" / door / own / "requirements.txt"
         needs = locked_packages(requirements.read_text("utf-8")) if requirements.exists() else ()
 
-        shipped = {entry.name for entry in folder.iterdir() if not needs or entry.name == own}
-        assert shipped == {own}
+        shipped = {entry.name for entry in folder.iterdir() if not needs or entry.name == door}
+        assert shipped == {door}
+        assert {entry.name for entry in (folder / door).iterdir()} == {"__init__.py", "__pycache__", own}
         assert findings(folder, deployed) == []
 
 
@@ -123,15 +124,15 @@ def test_byte_code_that_lambda_would_not_use_is_found(tmp_path, built_functions,
     compiled.unlink()
     missing = findings(folder, deployed)
 
-    assert time_stamped == ["execute/app.py: byte code that would be checked against its source"]
-    assert of_another_python == [f"execute/app.py: byte code of another Python than {deployed.python}"]
-    assert missing == [f"execute/app.py: no byte code for Python {deployed.python}"]
+    assert time_stamped == ["runtime/execute/app.py: byte code that would be checked against its source"]
+    assert of_another_python == [f"runtime/execute/app.py: byte code of another Python than {deployed.python}"]
+    assert missing == [f"runtime/execute/app.py: no byte code for Python {deployed.python}"]
 
 
 def test_a_machine_without_the_runtimes_python_is_told_what_to_do(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PIECEWORK_BUILD_PYTHON", "3.99")
 
-    status = main(["function", "authorizer", str(tmp_path / "out")])
+    status = main(["function", "runtime/authorizer", str(tmp_path / "out")])
 
     assert status == 1
     assert "python3.99 was not found" in capsys.readouterr().err
@@ -144,6 +145,6 @@ def test_an_unknown_processor_is_refused():
 
 def test_every_locked_package_carries_hashes(template):
     folders = (template.folder / "layers", template.folder / "functions")
-    for requirements in (found for folder in folders for found in folder.glob("*/requirements.txt")):
+    for requirements in (found for folder in folders for found in folder.glob("**/requirements.txt")):
         for name, block in locked_packages(requirements.read_text("utf-8")).items():
             assert "--hash=sha256:" in block, name

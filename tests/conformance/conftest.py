@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support import kernel_stage
-from tests.support.kernel_tables import new_tables
+from tests.support.kernel import stage as kernel_stage
+from tests.support.kernel.tables import new_tables
 
 
 @pytest.fixture(params=["memory", pytest.param("dynamodb", marks=pytest.mark.slow)])

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from piecework.artifacts import Served, artifact_token, keep, serve
+from piecework.durable.artifacts import Served, artifact_token, keep, serve
 from piecework.errors import NotFound
 from tests.support.fakes import FakeEvidence, FakeOverflow
 from tests.support.lost_answers import LostAnswers
@@ -91,7 +91,7 @@ def test_what_is_kept_says_how_long_it_was_promised(embedded_aws):
     import hashlib
 
     from piecework.aws.bucket import EvidenceBucket, OverflowBucket
-    from piecework.aws.deliverables_bucket import DeliverablesBucket
+    from piecework.worker.store.deliverables_bucket import DeliverablesBucket
 
     client, bucket = embedded_aws.client("s3"), embedded_aws.new_bucket()
     key = "arn:aws:kms:us-east-1:000000000000:key/local"

@@ -3,7 +3,7 @@
 import pytest
 
 from piecework.aws.due_table import DueTable, key_of
-from piecework.due import SHARDS, Due
+from piecework.durable.due import SHARDS, Due
 from tests.support.fakes import START_MS
 
 KIND = "kind"

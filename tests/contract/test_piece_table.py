@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from piecework.durable.pieces import LEASE_MS, Piece, State
 from piecework.errors import LeaseLost
-from piecework.pieces import LEASE_MS, Piece, State
 from tests.support.fakes import START_MS, FakeClock, FakePieceTable
 from tests.support.lost_answers import LostAnswers
 

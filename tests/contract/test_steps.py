@@ -5,9 +5,9 @@ from uuid import uuid4
 
 import pytest
 
-from piecework.executors import Refused, Run
-from piecework.pieces import Claim, State
-from piecework.steps import PieceSteps
+from piecework.durable.pieces import Claim, State
+from piecework.durable.steps import PieceSteps
+from piecework.extend.executors import Refused, Run
 from tests.support.fakes import FakeClock, FakePieceTable
 
 KINDS = ["none given", "kept in memory", "fake", "results table", "work table"]
@@ -40,7 +40,7 @@ def table_of(kind, request):
     if kind == "fake":
         return FakePieceTable(FakeClock())
     from piecework.aws.pieces_table import PiecesTable
-    from piecework.aws.work_steps import WorkSteps
+    from piecework.aws.steps_table import WorkSteps
 
     aws = request.getfixturevalue("embedded_aws")
     if kind == "work table":

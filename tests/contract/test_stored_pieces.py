@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from piecework.aws.kernel_hosted import HostedLeases
 from piecework.aws.pieces_table import PiecesTable
-from piecework.aws.stream_table import StreamTable
-from piecework.aws.work_steps import WorkSteps
-from piecework.executors import Run
-from piecework.hire.streams import Event
-from piecework.pieces import LEASE_MS, Claim, Pieces, Recorded, Running, State, piece_key
-from piecework.steps import PieceSteps
+from piecework.aws.steps_table import WorkSteps
+from piecework.durable.pieces import LEASE_MS, Claim, Pieces, Recorded, Running, State, piece_key
+from piecework.durable.steps import PieceSteps
+from piecework.extend.executors import Run
+from piecework.kernel.store.hosted import HostedLeases
+from piecework.worker.store.stream_table import StreamTable
+from piecework.worker.stream.streams import Event
 from tests.support.fakes import START_MS, FakeClock, FakeOverflow, no_renewal
 
 STORED = json.loads((Path(__file__).parents[1] / "support" / "stored" / "running_7a1e751.json").read_text("utf-8"))

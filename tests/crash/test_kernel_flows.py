@@ -14,17 +14,17 @@ from uuid import uuid4
 
 import pytest
 
-from piecework.kernel.drafts import Draft
 from piecework.kernel.errors import KernelError
+from piecework.kernel.model.drafts import Draft
+from piecework.kernel.model.state import Status
 from piecework.kernel.rules import Rules
-from piecework.kernel.state import Status
-from piecework.kernel_wiring import Tables, kernel_stores
+from piecework.kernel.wiring import Tables, kernel_stores
 from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.fakes import START_MS, FakeClock
-from tests.support.kernel_fakes import new_store
-from tests.support.kernel_stage import GATED
-from tests.support.kernel_tables import Strict
-from tests.support.kernel_world import World
+from tests.support.kernel.fakes import new_store
+from tests.support.kernel.stage import GATED
+from tests.support.kernel.tables import Strict
+from tests.support.kernel.world import World
 
 TWO_KEYS = {
     "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],

@@ -17,23 +17,23 @@ from uuid import uuid4
 import pytest
 
 from piecework.aws.bucket import OverflowBucket
-from piecework.aws.contracts_table import ContractsTable
-from piecework.aws.deliverables_bucket import DeliverablesBucket
 from piecework.aws.due_table import DueTable, key_of
-from piecework.aws.executions_table import ExecutionsTable
-from piecework.aws.work_steps import WorkSteps
+from piecework.aws.steps_table import WorkSteps
 from piecework.errors import Unprocessable
-from piecework.executors import Artifact, Outcome, Refused, Retryable
-from piecework.hire.contracts import DAY_MS, ContractRecord, record_of, time_text
-from piecework.hire.executions import WEBHOOK_DUE
-from piecework.hire.facilitator import HttpFacilitator
-from piecework.hire.rpc import RpcChain
-from piecework.hire.starting import TookTooLong
-from piecework.hire.states import State
-from tests.support.contracts import EXAMPLE, change
+from piecework.extend.executors import Artifact, Outcome, Refused, Retryable
+from piecework.worker.chain.rpc import RpcChain
+from piecework.worker.contract.contracts import DAY_MS, ContractRecord, record_of, time_text
+from piecework.worker.payment.facilitator import HttpFacilitator
+from piecework.worker.record.executions import WEBHOOK_DUE
+from piecework.worker.record.states import State
+from piecework.worker.store.contracts_table import ContractsTable
+from piecework.worker.store.deliverables_bucket import DeliverablesBucket
+from piecework.worker.store.executions_table import ExecutionsTable
+from piecework.worker.task.starting import TookTooLong
 from tests.support.crash import Crashed, Tap, Tapped, report
-from tests.support.hire_stage import Stage, Told, stub_facilitator
-from tests.support.worker_handlers import EMULATED_KEY
+from tests.support.worker.contracts import EXAMPLE, change
+from tests.support.worker.handlers import EMULATED_KEY
+from tests.support.worker.stage import Stage, Told, stub_facilitator
 
 RECOVERY_SECONDS = 300
 IN_BETWEEN = {State.EXECUTING, State.RESULT_READY, State.SETTLING, State.UNKNOWN}
@@ -377,7 +377,7 @@ def test_no_crash_point_breaks_a_promise(place, stub, flow):
 
 def test_the_sweep_notices_a_lost_due_time(place, stub, monkeypatch):
     """A claim without its due time leaves a task that nobody looks at again; the sweep must say so."""
-    import piecework.aws.executions_table as module
+    import piecework.worker.store.executions_table as module
 
     monkeypatch.setattr(module, "writes_between", lambda *_: [])
     flow = next(flow for flow in FLOWS if flow.name == "queued")
@@ -387,7 +387,7 @@ def test_the_sweep_notices_a_lost_due_time(place, stub, monkeypatch):
 
 def test_the_sweep_notices_a_settlement_that_is_repeated_blindly(place, stub, monkeypatch):
     """A lapsed settlement taken for one that was never sent is sent twice; the count of calls shows it."""
-    from piecework.hire.charging import Charging
+    from piecework.worker.payment.charging import Charging
 
     flow = next(flow for flow in FLOWS if flow.name == "paid")
     stage = TappedStage(place, stub, flow)

@@ -14,14 +14,14 @@ import pytest
 
 from piecework.aws.bucket import EvidenceBucket, OverflowBucket
 from piecework.aws.pieces_table import PiecesTable
+from piecework.durable.pieces import INLINE_LIMIT, LEASE_MS, Claim, Pieces, Result, piece_key
 from piecework.errors import KeyConflict, PieceworkError, Retryable
-from piecework.executors import Outcome, Run, Task
-from piecework.pieces import INLINE_LIMIT, LEASE_MS, Claim, Pieces, Result, piece_key
-from piecework.wattswarm.execute import Execute, fingerprint_of
+from piecework.extend.executors import Outcome, Run, Task
+from piecework.runtime.execute.flow import Execute, fingerprint_of
 from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.fakes import FakeClock, no_renewal
-from tests.support.flows import SCHEMA, OneExecutor
 from tests.support.quiet import QuietLog
+from tests.support.runtime.flows import SCHEMA, OneExecutor
 
 RECOVERY_SECONDS = 60
 

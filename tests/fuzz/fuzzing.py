@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from tests.support.machine import RunningGateway
 
 PROGRAM = ROOT / ".venv-fuzz" / "bin" / "schemathesis"

@@ -13,8 +13,8 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from piecework.schema_cost import MAX_STEPS
 from piecework.schemas import MAX_TEXT, SchemaRejected, compile_schema, minimal_ok
+from piecework.schemas.cost import MAX_STEPS
 from tests.fuzz.settled import settled
 
 WATCHDOG_SECONDS: Final = 10  # of one schema and value; the counted cost is what is held, this only ends a hang

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from tests.support.verification import KERNEL_HASHES
+from tests.support.runtime.verification import KERNEL_HASHES
 
 Schema = dict[str, Any]
 

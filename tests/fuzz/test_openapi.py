@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from tests.fuzz.fuzzing import FIXED, fuzzed
 from tests.fuzz.narrowed import narrowed
 from tests.support.machine import RunningGateway

@@ -36,7 +36,7 @@ class OracleRefuses(Exception):
 
 def bodies() -> list[bytes]:
     """The bodies of the recorded events, each of them a kernel's request."""
-    found = [json.loads(path.read_text("utf-8")).get("body") for path in sorted(EVENTS.glob("*/*.json"))]
+    found = [json.loads(path.read_text("utf-8")).get("body") for path in sorted(EVENTS.glob("*/*/*.json"))]
     texts = {text for text in found if isinstance(text, str) and text.startswith("{")}
     return [text.encode() for text in sorted(texts, key=len)]
 

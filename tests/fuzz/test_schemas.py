@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from local.gateway.variables import EXECUTORS, PACKAGE, ROOT
-from piecework.schema_cost import MAX_STEPS
+from local.gateway.lambdas.variables import EXECUTORS, PACKAGE, ROOT
+from piecework.schemas.cost import MAX_STEPS
 from tests.fuzz.settled import FIXED, MANY
 
 STEP_SECONDS = 30e-9  # what one counted step takes at most, three times what was measured

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from tests.fuzz.fuzzing import FIXED, fuzzed
-from tests.support.contracts import a_contract
-from tests.support.worker_machine import RunningWorker, payment, running_worker
+from tests.support.worker.contracts import a_contract
+from tests.support.worker.machine import RunningWorker, payment, running_worker
 
 PUBLISHED = ROOT / "docs" / "openapi" / "worker.json"
 BODY = {"brief": "b"}

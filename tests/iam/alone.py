@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from local import aws
-from local.gateway.pool import Pool
-from local.gateway.recording import Recorder
+from local.gateway.lambdas.pool import Pool
+from local.gateway.lambdas.recording import Recorder
+from local.gateway.lambdas.variables import ROOT, of_function
 from local.gateway.routes import Function, api_of
 from local.gateway.sources import _invocation
-from local.gateway.variables import ROOT, of_function
-from piecework.aws.deliveries_table import DeliveriesTable
-from piecework.hire.webhooks import GONE, Delivery, Sender, Try
+from piecework.worker.store.deliveries_table import DeliveriesTable
+from piecework.worker.webhook.webhooks import GONE, Delivery, Sender, Try
 from tests.support.aws_calls import folder
 from tests.support.machine import Aws
 

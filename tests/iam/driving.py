@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agent_events import an_event
 from tests.support.machine import EXECUTORS, Aws, Gateways, RunningGateway
-from tests.support.requests import a_nonce_request, a_scripted_request, an_execute_request, execute
-from tests.support.verification import a_candidate, a_verify_body
+from tests.support.runtime.agent_events import an_event
+from tests.support.runtime.requests import a_nonce_request, a_scripted_request, an_execute_request, execute
+from tests.support.runtime.verification import a_candidate, a_verify_body
 
 SECRET = "correct-horse-battery-staple-0123456789"
 OWN = Path(__file__).parent / "executors"

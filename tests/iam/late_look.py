@@ -8,16 +8,16 @@ import os
 import sys
 
 from piecework.aws.clients import Clients
-from piecework.due import Due
-from piecework.kernel.commands import Intent
-from piecework.kernel.commits import now_ms
-from piecework.kernel.dues import AGENT_DUE, RUNNER_DUE, pair_id
-from piecework.kernel.ports import ToolEntry
+from piecework.durable.due import Due
+from piecework.kernel.model.commands import Intent
+from piecework.kernel.model.dues import AGENT_DUE, RUNNER_DUE, pair_id
+from piecework.kernel.model.ports import ToolEntry
+from piecework.kernel.model.state import Connection
 from piecework.kernel.rules import Rules
-from piecework.kernel.service import Kernel
-from piecework.kernel.state import Connection
-from piecework.kernel_streams_wiring import streams_wiring
-from piecework.kernel_wiring import Stores, Tables, kernel_parts, kernel_stores
+from piecework.kernel.service.commits import now_ms
+from piecework.kernel.service.service import Kernel
+from piecework.kernel.streams_wiring import streams_wiring
+from piecework.kernel.wiring import Stores, Tables, kernel_parts, kernel_stores
 
 NAME, CONSUMER = "late", "one"
 LONG_AGO_MS, LAPSED_MS = 60_000, 30_000

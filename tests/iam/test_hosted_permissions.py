@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from local.aws import stop
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from local.tether import tethered
 from tests.support.aws_calls import recorded
 from tests.support.machine import wait_until

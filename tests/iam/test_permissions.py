@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from local.template import REGION, Template
 from tests.support.aws_calls import recorded
 from tests.support.roles import (

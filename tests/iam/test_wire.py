@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from local.gateway.permissions import Call, needed
-from local.gateway.recording import Recorder, Requests, recorders
+from local.gateway.lambdas.permissions import Call, needed
+from local.gateway.lambdas.recording import Recorder, Requests, recorders
 
 TABLE = "arn:aws:dynamodb:us-east-1:000000000000:table"
 

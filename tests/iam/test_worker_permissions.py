@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.iam.alone import stop, sweep
 from tests.support.aws_calls import recorded
-from tests.support.contracts import EXAMPLE, SECRET, a_contract
 from tests.support.machine import wait_until
 from tests.support.roles import EXCEPTIONS, FUNCTION, grants_of, refused, statements_of, template_with, unused
-from tests.support.worker_machine import Hired, running_worker
+from tests.support.worker.contracts import EXAMPLE, SECRET, a_contract
+from tests.support.worker.machine import Hired, running_worker
 
 pytestmark = pytest.mark.slow  # waits for the minute's sweep of the due times
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from local.aws import stop
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from local.tether import tethered
 from tests.support.machine import free_base, wait_until
 
@@ -23,10 +23,16 @@ PORT = re.compile(r"\b127\.0\.0\.1:87(\d\d)\b")
 OURSELVES = re.compile(
     r"^(?:[\w=.:/-]+ |\\\n)*make (run|test|build|deploy)\b.*$", re.MULTILINE
 )  # `make run` goes already
-PAGES = sorted(path for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")] if BLOCK.search(path.read_text("utf-8")))
-WITH_SETTINGS = {"hosted-agents", "completion"}  # pages whose `make run` has settings of its own
+PAGES = sorted(
+    path for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")] if BLOCK.search(path.read_text("utf-8"))
+)
+WITH_SETTINGS = {"docs/kernel/hosted-agents.md", "docs/completion.md"}  # pages whose `make run` has settings of its own
 FIRST = 87  # the last digits of the first port as pages print it
 SECONDS = 150
+
+
+def page_id(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
 def blocks(page: Path) -> list[str]:
@@ -72,15 +78,15 @@ class Checkout:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     made = Checkout(tmp_path_factory.mktemp("checkout"))
-    (made.folder / "policy.yaml").write_text(yaml_of("kernel-policy"))
+    (made.folder / "policy.yaml").write_text(yaml_of("kernel/policy"))
     yield made
     stop(made.process)
 
 
 def pages_run() -> list[object]:
     """The pages; those of docs/ with every test, the README with the quick ones too."""
-    plain = [page for page in PAGES if page.stem not in WITH_SETTINGS]
-    return [pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem != "README")) for page in plain]
+    plain = [page for page in PAGES if page_id(page) not in WITH_SETTINGS]
+    return [pytest.param(page, id=page_id(page), marks=[pytest.mark.slow] * (page.stem != "README")) for page in plain]
 
 
 @pytest.mark.parametrize("page", pages_run())
@@ -97,7 +103,7 @@ def test_the_hosted_agent_asks_a_person_and_ends(tmp_path):
     (tmp_path / "checkout").mkdir()
     made = Checkout(tmp_path / "checkout", PIECEWORK_POLICY=str(policy))
     try:
-        done = made.run("\n".join(blocks(ROOT / "docs" / "hosted-agents.md")))
+        done = made.run("\n".join(blocks(ROOT / "docs" / "kernel" / "hosted-agents.md")))
     finally:
         stop(made.process)
 
@@ -123,7 +129,7 @@ def test_the_page_of_the_completion_executor_leads_to_an_answer_after_two_repair
     assert '"InputTokens":[33.0]' in made.log.read_text()  # 11 a call: one, and two repairs
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_the_make_targets_of_a_page_exist(page):
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 

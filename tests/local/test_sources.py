@@ -105,8 +105,8 @@ def test_a_chain_of_messages_ends_after_sixteen_invocations_unless_its_function_
 
 def test_a_webhooks_ladder_of_nine_tries_needs_more_invocations_than_a_chain_may_have():
     """A try waits for up to twelve hours, a message for a quarter of one: most invocations only wait on."""
-    from local.gateway.lineage import LONGEST_CHAIN
-    from tests.support.ladder import climb
+    from local.gateway.lambdas.lineage import LONGEST_CHAIN
+    from tests.support.worker.ladder import climb
 
     allowed, stopped = climb(may_loop=True), climb(may_loop=False)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from local.gateway.lambdas.variables import ROOT
 from local.gateway.routes import api_of, match
-from local.gateway.variables import ROOT
 from local.template import Template, TemplateError
 
 TEMPLATE = Template.load(ROOT / "template.yaml")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 
 DOCUMENTS = sorted((ROOT / "docs" / "openapi").glob("*.json"))
 pytestmark = pytest.mark.slow  # test_openapi_documents.py holds what these tools have found, without them

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from piecework.kernel.errors import KernelError
+from piecework.kernel.model.state import Status
 from piecework.kernel.rules import Rules
-from piecework.kernel.state import Status
-from tests.support.kernel_stage import KernelStage, Line, rotating
+from tests.support.kernel.stage import KernelStage, Line, rotating
 
 TICKS = 240  # of a quarter second: a minute of trouble
 RECOVERY_SECONDS = 120

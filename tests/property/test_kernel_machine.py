@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from piecework.kernel.changes import Change
-from piecework.kernel.commands import Intent
 from piecework.kernel.errors import KernelError
-from piecework.kernel.events import TERMINAL, TYPES, Event
-from piecework.kernel.evolve import evolve, fold
+from piecework.kernel.model.changes import Change
+from piecework.kernel.model.commands import Intent
+from piecework.kernel.model.events import TERMINAL, TYPES, Event
+from piecework.kernel.model.evolve import evolve, fold
+from piecework.kernel.model.state import Execution, Status, Step
 from piecework.kernel.policy.verdicts import Decision, Verdict
-from piecework.kernel.state import Execution, Status, Step
-from tests.support.kernel_house import House, Killed
+from tests.support.kernel.house import House, Killed
 
 VERDICTS = {
     "gated": Verdict(Decision.REQUIRE_APPROVAL, "a human must look", "gate"),

@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from piecework.errors import Refused
-from piecework.executors import Run
+from piecework.extend.executors import Run
 from piecework.jsons import canonical
 from piecework.samples import ANY_TEXT, CannotFill, fill
-from piecework.schema_cost import MAX_STEPS
 from piecework.schemas import SchemaRejected, compile_schema, minimal_ok
+from piecework.schemas.cost import MAX_STEPS
 
 SLOWEST_CHECK_SECONDS = 0.25
 SLOWEST_FILL_SECONDS = 2.0
@@ -196,7 +196,7 @@ TYPED = st.recursive(st.just({"type": "boolean"}), typed, max_leaves=12)
 @given(TYPED)
 def test_echo_answers_every_schema_that_people_write(schema):
     from executors.echo import echo
-    from tests.unit.test_echo import a_task
+    from tests.unit.extend.test_echo import a_task
 
     output = echo(a_task(schema), Run(remaining_ms=lambda: 1_000)).output
 
@@ -264,7 +264,7 @@ def test_nothing_but_a_refusal_is_ever_raised(schema, value):
 )
 def test_odd_schemas_get_an_answer_or_a_refusal(schema):
     from executors.echo import echo
-    from tests.unit.test_echo import a_task
+    from tests.unit.extend.test_echo import a_task
 
     try:
         output = echo(a_task(schema), Run(remaining_ms=lambda: 1_000)).output

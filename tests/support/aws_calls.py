@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from tests.support.roles import Call, refused, template_with, used
 
 RUN = "PIECEWORK_TEST_RUN"  # set by the process that pytest was started as, inherited by its workers

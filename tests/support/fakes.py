@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
-from piecework.artifacts import EvidenceStore, Served
+from piecework.durable.artifacts import EvidenceStore, Served
+from piecework.durable.pieces import Overflow, Piece, PieceTable, State
+from piecework.durable.steps import StepTable
 from piecework.errors import LeaseLost
-from piecework.pieces import Overflow, Piece, PieceTable, State
-from piecework.steps import StepTable
 
 START_MS = 1_800_000_000_000
 ITEM_BYTES = 409_600  # of DynamoDB, which refuses a larger item for good

@@ -6,7 +6,7 @@ def test_something(gateway):
 
 def test_after_a_crash(gateway):
     runtime = gateway(fresh=True, PIECEWORK_PARAM_ExecuteTimeoutMs="45000")
-    runtime.kill("execute.app.handler")
+    runtime.kill("runtime.execute.app.handler")
 """
 
 import contextlib
@@ -29,8 +29,8 @@ import httpx
 import pytest
 
 from local import aws
-from local.gateway.recording import RECORD_AWS_CALLS
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.recording import RECORD_AWS_CALLS
+from local.gateway.lambdas.variables import ROOT
 from local.template import REGION, Template
 from local.tether import tethered
 from tests.support import aws_calls
@@ -95,7 +95,7 @@ class RunningGateway:
         return httpx.Client(base_url=self.url, timeout=HTTP_SECONDS, trust_env=False)
 
     def pids(self, handler: str) -> list[int]:
-        """The processes of one function, by its handler, such as `execute.app.handler`."""
+        """The processes of one function, by its handler, such as `runtime.execute.app.handler`."""
         return [pid for pid, line in children(self.process.pid) if handler in line]
 
     def kill(self, handler: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from local.gateway.variables import ROOT
+from local.gateway.lambdas.variables import ROOT
 from local.template import ACCOUNT, REGION, Template, _Loader
 
 ROLE = "AWS::IAM::Role"

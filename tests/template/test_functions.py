@@ -140,6 +140,7 @@ def test_the_build_has_a_target_for_every_function_and_layer(root, template):
     layers = (root / "layers/Makefile").read_text("utf-8")
 
     for name, body in template.of_type("AWS::Serverless::Function").items():
-        assert f"build-{name}:\n\t$(BUILD) {body['Handler'].split('.')[0]} " in functions
+        folder = "/".join(re.split("[./]", body["Handler"])[:2])
+        assert f"build-{name}:\n\t$(BUILD) {folder} " in functions
     for name in template.of_type("AWS::Serverless::LayerVersion"):
         assert f"build-{name}:" in layers

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from piecework.wattswarm.door import STATUS
+from piecework.runtime.door import STATUS
 
 KERNEL_KEEPS = 512  # characters of an error body that the kernel stores
 FINAL_FOR_THE_KERNEL = "forced offline by policy"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from piecework.wattswarm.door import ROUTES
+from piecework.runtime.door import ROUTES
 
 CATCH_ALL = {"/", "/{proxy+}"}
 SERVED_BY = {

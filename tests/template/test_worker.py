@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from piecework.hire.door import ROUTES
-from piecework.hire.errors import CODES
-from piecework.hire.settings import WorkerSettings
-from piecework.hire.webhooks import LADDER_SECONDS
+from piecework.worker.door import ROUTES
+from piecework.worker.errors import CODES
+from piecework.worker.settings import WorkerSettings
+from piecework.worker.webhook.webhooks import LADDER_SECONDS
 
 FUNCTIONS = ["Hire", "Contracts", "Task", "Webhook", "WorkerStreams", "WorkerDue"]
 SERVED_BY = {
@@ -251,7 +251,7 @@ def test_every_metric_that_an_alarm_reads_is_written(worker, root):
         for part in body.get("Metrics", ())
         if "MetricStat" in part
     }
-    webhook = (root / "functions/webhook/app.py").read_text("utf-8")
+    webhook = (root / "functions/worker/webhook/app.py").read_text("utf-8")
 
     assert read - written == {"WebhookGivenUp"}
     assert '"WebhookGivenUp": 1' in webhook
@@ -261,8 +261,9 @@ def test_every_metric_that_an_alarm_reads_is_written(worker, root):
 def test_every_line_that_a_metric_counts_is_logged(worker, root):
     patterns = [body["FilterPattern"] for body in worker.of_type("AWS::Logs::MetricFilter").values()]
     lines = {name for pattern in patterns for name in re.findall(r'\$\.message = "(\w+)"', pattern)}
-    hire = root / "layers/piecework/piecework/hire"
-    source = "".join((hire / name).read_text("utf-8") for name in ("charging.py", "starting.py", "released.py"))
+    door = root / "layers/piecework/piecework/worker"
+    files = ("payment/charging.py", "task/starting.py", "payment/released.py")
+    source = "".join((door / name).read_text("utf-8") for name in files)
 
     assert {"settled_unconfirmed", "payer_differs", "settlement_unresolved", "released_payment_used"} <= lines
     assert all(f'"{line}"' in source for line in lines)
@@ -380,7 +381,8 @@ def test_the_build_has_a_target_for_every_function_and_layer(root, worker):
     layers = (root / "layers/Makefile").read_text("utf-8")
 
     for name in FUNCTIONS:
-        folder = re.split("[./]", worker.of_type("AWS::Serverless::Function")[f"{name}Function"]["Handler"])[0]
+        handler = worker.of_type("AWS::Serverless::Function")[f"{name}Function"]["Handler"]
+        folder = "/".join(re.split("[./]", handler)[:2])
         assert f"build-{name}Function:\n\t$(BUILD) {folder} " in made
         assert (root / "functions" / folder / "app.py").is_file()
     assert "build-HireLayer:" in layers

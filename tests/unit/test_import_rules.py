@@ -13,23 +13,54 @@ FUNCTIONS = ROOT / "functions"
 EXECUTORS = ROOT / "layers/executors"
 
 AWS = {"boto3", "botocore", "aws_lambda_powertools"}
-DOMAIN_MAY_USE = {"pydantic", "pydantic_core", "jsonschema_rs"}
-DOOR_MAY_USE = {
-    "hire": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"},
-    "kernel": {"yaml"},
-}
-ADAPTERS = {"piecework.aws": AWS, "piecework.models.openai": set()}  # and what each of them is there to wrap
-HTTP_CLIENT = {"piecework.http_client": {"h11"}}  # the one way out: whoever calls somebody else goes through it
 NETWORK = {"urllib3", "requests", "httpx", "h11"}
-DOORS = {"wattswarm", "hire", "kernel"}
+DOORS = {"runtime", "worker", "kernel"}
+LIBRARIES = {  # what a room may use beside the standard library and `LAYERS`
+    "worker": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"},
+    "kernel": {"yaml"},
+    "net": {"h11"},  # the one way out: whoever calls somebody else goes through it
+    "aws": AWS,
+}
+LAYERS = {"piecework", "executors", "pydantic", "pydantic_core", "jsonschema_rs"}
+SHARED = {"errors", "jsons", "reasons", "settings", "schemas", "edge", "net", "extend", "durable", "samples", "models"}
+MAY_USE = {  # room: the rooms of the package that it may know
+    "errors": set(),
+    "jsons": {"errors"},
+    "reasons": {"jsons"},
+    "settings": {"errors"},
+    "edge": {"errors", "jsons"},
+    "net": {"errors", "jsons", "reasons"},
+    "schemas": {"errors", "jsons"},
+    "extend": {"errors", "jsons"},
+    "samples": {"jsons", "schemas", "extend"},
+    "durable": {"errors", "jsons", "extend"},
+    "models": {"errors", "jsons", "reasons", "settings", "net", "extend"},
+    "aws": {"errors", "jsons", "extend", "durable", "models"},
+    **{door: SHARED for door in DOORS},
+}
+FACES = {
+    "executors",
+    "policies",
+    "event_hook",
+    "executor_secrets",
+    "seeds",
+    "testing",
+}  # what users import; all of extend
 COMPOSITION_ROOTS = {
-    "piecework.wiring",
-    "piecework.hire_wiring",
-    "piecework.hire_edges_wiring",
-    "piecework.kernel_wiring",
-    "piecework.kernel_http_wiring",
-    "piecework.kernel_hosted_wiring",
-    "piecework.kernel_streams_wiring",
+    "piecework.runtime.wiring",
+    "piecework.worker.wiring",
+    "piecework.worker.edges_wiring",
+    "piecework.kernel.wiring",
+    "piecework.kernel.http_wiring",
+    "piecework.kernel.hosted_wiring",
+    "piecework.kernel.streams_wiring",
+}
+STORES = {f"piecework.{door}.store" for door in DOORS}  # a door's adapters
+ONLY_WRAPS = {"piecework.models.openai"}  # an adapter that needs no AWS
+CIRCLES = {  # that are left: composition roots, which import each other inside functions
+    frozenset({"worker.wiring", "worker.edges_wiring"}),
+    frozenset({"kernel.wiring", "kernel.hosted_wiring"}),
+    frozenset({"runtime.execute.messages", "runtime.execute.models"}),
 }
 
 
@@ -43,8 +74,6 @@ def modules(folder: Path, prefix: str) -> dict[str, Path]:
 
 PIECEWORK = modules(PACKAGE, "piecework")
 HANDLERS = modules(FUNCTIONS, "")
-ADAPTING = {name: home for name in PIECEWORK for home in ADAPTERS if name == home or name.startswith(f"{home}.")}
-DOMAIN = {name: file for name, file in PIECEWORK.items() if name not in COMPOSITION_ROOTS | ADAPTING.keys()}
 
 
 def imports(file: Path, module: str) -> Iterator[str]:
@@ -75,73 +104,104 @@ def reaches(name: str, module: str) -> bool:
     return name == module or name.startswith(f"{module}.")
 
 
-def door_of(name: str) -> str:
-    parts = name.split(".")
-    return parts[1] if parts[0] == "piecework" and len(parts) > 1 and parts[1] in DOORS else ""
+def room_of(name: str) -> str:
+    """The room of a module of the package: the folder or module right under the package."""
+    return name.split(".")[1] if name.startswith("piecework.") else ""
 
 
 def is_wiring(name: str) -> bool:
     return any(reaches(name, root) for root in COMPOSITION_ROOTS)
 
 
+def is_store(module: str) -> bool:
+    return any(reaches(module, store) for store in STORES)
+
+
+def own(module: str) -> set[str]:
+    """The modules of the package that a module imports."""
+    named = (name for name in imports(PIECEWORK[module], module) if top(name) == "piecework")
+    return {name if name in PIECEWORK else name.rpartition(".")[0] for name in named} & PIECEWORK.keys() - {module}
+
+
 def test_there_is_something_to_check():
     assert PIECEWORK.keys() >= COMPOSITION_ROOTS
-    assert {"execute.app", "verify.app", "authorizer.app"} <= set(HANDLERS)
-    assert any(name.startswith("piecework.aws.") for name in PIECEWORK)
+    assert {"runtime.execute.app", "worker.hire.app", "kernel.http.app"} <= set(HANDLERS)
+    assert {room_of(name) for name in PIECEWORK} - {""} == MAY_USE.keys() | FACES
 
 
-@pytest.mark.parametrize("module", DOMAIN)
-def test_the_domain_knows_nothing_of_aws_or_of_its_wiring(module):
-    for name in imports(DOMAIN[module], module):
-        allowed = DOMAIN_MAY_USE | {"piecework", "executors"} | DOOR_MAY_USE.get(door_of(module), set())
-        allowed |= HTTP_CLIENT.get(module, set())
-        assert top(name) in sys.stdlib_module_names or top(name) in allowed, f"{module} imports {name}"
-        assert not any(reaches(name, home) for home in ADAPTERS), f"{module} imports {name}"
-        assert not is_wiring(name), f"{module} imports {name}"
+@pytest.mark.parametrize("module", [name for name in PIECEWORK if room_of(name)])
+def test_a_room_knows_the_rooms_under_it(module):
+    room = room_of(module)
+    known = {room, *({"extend"} if room in FACES else MAY_USE[room])}
+    known |= {"aws"} if is_wiring(module) or is_store(module) else set()
+
+    assert {room_of(name) for name in own(module)} - {""} <= known
 
 
-@pytest.mark.parametrize("module", ADAPTING)
-def test_adapters_wrap_their_own_library_and_know_one_door_at_most_and_no_wiring(module):
-    known = {door for name in imports(PIECEWORK[module], module) for door in DOORS if door_of(name) == door}
-    assert len(known) <= 1, f"{module} knows {known}"
-    elsewhere = (AWS | NETWORK) - ADAPTERS[ADAPTING[module]]
+@pytest.mark.parametrize("module", PIECEWORK)
+def test_a_room_uses_its_own_libraries(module):
+    room = room_of(module)
+    allowed = LAYERS | LIBRARIES.get(room, set()) | (AWS if is_wiring(module) or is_store(module) else set())
+
     for name in imports(PIECEWORK[module], module):
-        assert top(name) not in elsewhere, f"{module} imports {name}"
-        assert not is_wiring(name), f"{module} imports {name}"
+        assert top(name) in sys.stdlib_module_names or top(name) in allowed, f"{module} imports {name}"
 
 
-@pytest.mark.parametrize("door", sorted(DOORS))
-def test_doors_do_not_know_each_other(door):
-    others = DOORS - {door}
-    for module, file in PIECEWORK.items():
-        if reaches(module, f"piecework.{door}"):
-            for name in imports(file, module):
-                assert not any(reaches(name, f"piecework.{other}") for other in others), f"{module} imports {name}"
+@pytest.mark.parametrize("module", [name for name in PIECEWORK if not is_wiring(name)])
+def test_what_is_decided_knows_neither_adapters_nor_wiring(module):
+    adapters = {name for name in own(module) if room_of(name) == "aws" or is_store(name) or name in ONLY_WRAPS}
+
+    assert adapters == set() or room_of(module) == "aws" or is_store(module), f"{module} imports {adapters}"
+    assert not any(is_wiring(name) for name in own(module))
 
 
-@pytest.mark.parametrize("shared", [name for name in DOMAIN if name.count(".") == 1 and top(name) == "piecework"])
-def test_what_doors_share_does_not_know_them(shared):
-    if shared.removeprefix("piecework.") in DOORS:
-        return
-    for name in imports(DOMAIN[shared], shared):
-        assert not any(reaches(name, f"piecework.{door}") for door in DOORS), f"{shared} imports {name}"
+def children(package: str) -> dict[str, set[str]]:
+    """What each folder and module right under a package imports of its neighbours."""
+    inside = [name for name in PIECEWORK if name.startswith(f"{package}.")]
+    depth = package.count(".") + 2
+    graph: dict[str, set[str]] = {}
+    for name in inside:
+        near = {".".join(other.split(".")[:depth]) for other in own(name) if other in inside}
+        here = ".".join(name.split(".")[:depth])
+        graph.setdefault(here, set()).update(near - {here})
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Groups of nodes that reach each other."""
+    reached = {node: set(near) for node, near in graph.items()}
+    for middle in graph:
+        for node in graph:
+            if middle in reached[node]:
+                reached[node] |= reached[middle]
+    rings = {frozenset({node, *(other for other in reached[node] if node in reached[other])}) for node in graph}
+    return {frozenset(name.removeprefix("piecework.") for name in ring) for ring in rings if len(ring) > 1}
+
+
+PACKAGES = sorted(name for name, file in PIECEWORK.items() if file.name == "__init__.py")
+
+
+def test_nothing_goes_round_in_circles():
+    assert set().union(*(circles(children(package)) for package in PACKAGES)) == CIRCLES
 
 
 @pytest.mark.parametrize("module", PIECEWORK)
 def test_nothing_but_the_outgoing_client_speaks_http(module):
-    if module != "piecework.http_client":
+    if module != "piecework.net.http_client":
         spoken = {
             name for name in imports(PIECEWORK[module], module) if name.startswith(("http.client", "urllib.request"))
         }
         assert spoken == set()
+        assert {top(name) for name in imports(PIECEWORK[module], module)} & NETWORK == set()
 
 
 @pytest.mark.parametrize("module", HANDLERS)
 def test_functions_use_no_client_and_no_other_function(module):
-    others = {top(name) for name in HANDLERS} - {top(module)}
+    function = module.split(".")[:2]
     for name in imports(HANDLERS[module], module):
-        assert top(name) not in AWS | others, f"{module} imports {name}"
-        assert not reaches(name, "piecework.aws"), f"{module} imports {name}"
+        assert top(name) not in AWS, f"{module} imports {name}"
+        assert top(name) not in DOORS or name.split(".")[:2] == function, f"{module} imports {name}"
+        assert not reaches(name, "piecework.aws") and not is_store(name), f"{module} imports {name}"
 
 
 @pytest.mark.parametrize("module", {**PIECEWORK, **HANDLERS})

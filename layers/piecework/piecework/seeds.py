@@ -1,32 +1,5 @@
-"""Knowledge seeds: earlier answers that a kernel offers with a task (runtime specification 2.4); never trusted."""
+"""Knowledge seeds, under the name that executors import: see `piecework.extend.seeds`."""
 
-from collections.abc import Mapping
-from typing import Final
+from piecework.extend.seeds import DEFAULT_PROFILE, EXACT, hits, reusable_answer
 
-from piecework.executors import Task
-from piecework.jsons import Json
-
-EXACT: Final = "Exact"
-DEFAULT_PROFILE: Final = "default"
-
-
-def hits(task: Task) -> list[Mapping[str, Json]]:
-    """The seed's hits, best first; none at the verify stage, whose answer must not depend on a seed."""
-    if task.seed is None or task.stage == "verify":
-        return []
-    found = task.seed.get("hits")
-    return [hit for hit in found if isinstance(hit, dict)] if isinstance(found, list) else []
-
-
-def reusable_answer(task: Task) -> tuple[Json] | None:
-    """At the decide stage: the exact hit's earlier answer in a one-tuple, when it fits this task's schema.
-
-    A seed does not say which profile made it, and a kernel offers it under any. So another profile than the default
-    answers anew; under the default one the earlier answer stands.
-    """
-    if task.stage != "decide" or task.profile != DEFAULT_PROFILE:
-        return None
-    for hit in hits(task):
-        if hit.get("hit_type") == EXACT and task.problem(hit.get("reuse_payload")) is None:
-            return (hit.get("reuse_payload"),)
-    return None
+__all__ = ["DEFAULT_PROFILE", "EXACT", "hits", "reusable_answer"]

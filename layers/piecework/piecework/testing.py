@@ -11,7 +11,7 @@ names; progress, items and deltas go nowhere, and tools are refused as at the do
 
 import threading
 
-from piecework.executors import Step, Steps
+from piecework.extend.executors import Step, Steps
 
 
 class KeptSteps(Steps):

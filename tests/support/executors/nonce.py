@@ -9,8 +9,9 @@ import time
 import uuid
 from pathlib import Path
 
-from piecework.errors import UpstreamFailed
 from piecework.executors import Outcome, Refused, Retryable, Run, Task, executor
+
+from piecework.errors import UpstreamFailed
 
 SECONDS = 2
 

@@ -7,8 +7,9 @@ what it says.
 
 from typing import NoReturn
 
-from piecework.errors import UpstreamFailed
 from piecework.executors import Outcome, Refused, Retryable, Run, Task, executor
+
+from piecework.errors import UpstreamFailed
 from piecework.jsons import Json
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from piecework.artifacts import EvidenceStore, Served
 from piecework.aws.clients import aws_errors, error_code
+from piecework.durable.artifacts import EvidenceStore, Served
+from piecework.durable.pieces import Overflow
 from piecework.errors import Unavailable
-from piecework.pieces import Overflow
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

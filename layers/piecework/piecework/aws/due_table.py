@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from piecework.aws.clients import aws_errors
-from piecework.due import PORTION, Due, DueTimes, due_at, partitions
+from piecework.durable.due import PORTION, Due, DueTimes, due_at, partitions
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient

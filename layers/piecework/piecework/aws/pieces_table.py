@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from piecework.aws.clients import aws_errors, error_code
+from piecework.durable.pieces import Piece, PieceTable, State, now_in_ms
+from piecework.durable.steps import StepTable
 from piecework.errors import LeaseLost, Unavailable
-from piecework.pieces import Piece, PieceTable, State, now_in_ms
-from piecework.steps import StepTable
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from piecework.errors import BadRequest
-from piecework.executors import Task
+from piecework.extend.executors import Task
+from piecework.extend.outgoing import Unsendable, sendable
 from piecework.jsons import Json, loads_exact
 from piecework.models.chat import Reply
 from piecework.models.documents import documents
 from piecework.models.thoughts import after_thoughts
-from piecework.outgoing import Unsendable, sendable
 
 NOT_JSON: Final = "it is not one JSON document"
 CUT: Final = "it is cut off before its end; write a shorter one"

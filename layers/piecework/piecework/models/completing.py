@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from piecework.errors import PieceworkError, Refused, Retryable, UpstreamFailed
-from piecework.executors import Run, Task
+from piecework.extend.executors import Run, Task
 from piecework.jsons import Json
 from piecework.models.answers import read_answer
 from piecework.models.brain import Brain

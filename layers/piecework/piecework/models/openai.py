@@ -1,22 +1,22 @@
 """OpenAI-compatible chat endpoints: `POST <base>/chat/completions` (runtime specification 9).
 
-How a request is sent, and what it never does: `piecework/http_client.py`. Bodies of the endpoint never reach errors or
-logs; of what it refuses, the log gets the status and the code that it states.
+How a request is sent, and what it never does: `piecework/net/http_client.py`. Bodies of the endpoint never reach
+errors or logs; of what it refuses, the log gets the status and the code that it states.
 """
 
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
-from piecework.addresses import AddressRefused, chosen_target
-from piecework.envelopes import UNREADABLE, read_envelope
 from piecework.errors import BadRequest, Refused, UpstreamFailed
-from piecework.http_client import BodyTooLarge, CallFailed, FetchTimedOut, HttpClient, Request, unpacked
 from piecework.jsons import Json, canonical
 from piecework.models.chat import Question, Reply, reply_of
 from piecework.models.endings import CHAT, Ending, ending_of
 from piecework.models.refusals import DECLINES, failure_of, status_in
 from piecework.models.structured import FORM_NAME, is_closed
+from piecework.net.addresses import AddressRefused, chosen_target
+from piecework.net.envelopes import UNREADABLE, read_envelope
+from piecework.net.http_client import BodyTooLarge, CallFailed, FetchTimedOut, HttpClient, Request, unpacked
 from piecework.reasons import Warn, reason_in, silent, tell, word_of
 
 BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer; the largest output is 64 KiB, reasoning text may come with it

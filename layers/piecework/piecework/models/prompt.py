@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from piecework.executors import Stage, Task
+from piecework.extend.executors import Stage, Task
+from piecework.extend.seeds import hits
 from piecework.jsons import Json, canonical
+from piecework.jsons.numerals import holds_written
 from piecework.models.structured import may_hold
-from piecework.numerals import holds_written
-from piecework.seeds import hits
 
 SYSTEM: Final = (
     "You produce the output of one task for an automated pipeline.\n"

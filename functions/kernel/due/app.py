@@ -1,0 +1,62 @@
+"""Due times of the kernel door: delayed messages for near ones, and a sweep over all that have come, twice a minute.
+
+A schedule comes once a minute at most, so the sweep it asks for sends a message for another one, half a minute later.
+"""
+
+from typing import Any, Final
+
+from piecework.durable.due import Due, named_by, one_by_one, sweep
+from piecework.edge.batches import LEAST_MS, handled
+from piecework.errors import BadRequest
+from piecework.jsons import loads
+from piecework.kernel.model.dues import SWEEP, record_of
+from piecework.kernel.wiring import due_wiring
+
+SWEEP_MS: Final = 20_000  # a third of the function's time; the next sweep comes after 30 s
+
+wiring = due_wiring()
+
+
+def look(body: str) -> None:
+    """Look at what a message names."""
+    due = named_by(loads(body), "id")
+    if due.kind == SWEEP:
+        swept()
+    elif due.kind in wiring.fire:
+        fire(due)
+    else:
+        raise BadRequest("this version knows no due time of this kind")
+
+
+def fire(due: Due) -> None:
+    """Look at a due time that has come, and say so where that brought anything: most connections just live on."""
+    if wiring.fire[due.kind](due):
+        wiring.telemetry.outcome("due", {"kind": due.kind, **record_of(due)}, {})
+
+
+def swept() -> dict[str, int]:
+    """Have everything looked at whose time has come, as far as there is time: by messages, where there is a queue."""
+    until_ms = wiring.clock() + SWEEP_MS
+    looks = dict.fromkeys(wiring.fire, wiring.forward or one_by_one(fire, bug))
+    counts = sweep(wiring.times, looks, wiring.clock(), lambda: wiring.clock() < until_ms)
+    if counts["failed"] or "left" in counts:  # the looks say themselves what they brought
+        wiring.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
+    return counts
+
+
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """The Lambda entry point, for the queue and for the schedule."""
+    if "Records" not in event:
+        wiring.sweep_again()
+        return swept()
+    return handled(event, look, bug, lambda: left_ms(context))
+
+
+def bug() -> None:
+    """Log the error that is being handled."""
+    wiring.telemetry.bug("due")
+
+
+def left_ms(context: Any) -> int:
+    """How much of this call's time is left; enough, where nobody tells."""
+    return context.get_remaining_time_in_millis() if context is not None else LEAST_MS

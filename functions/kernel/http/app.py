@@ -1,0 +1,40 @@
+"""The kernel door but its streams: FastAPI behind Mangum on Lambda."""
+
+import asyncio
+from typing import Any
+
+from mangum import Mangum
+
+from kernel.http.api import create_app
+from kernel.http.doors import Door
+from kernel.http.events import refused, repaired
+from piecework.errors import BadRequest
+from piecework.kernel.http_wiring import http_wiring
+
+wiring = http_wiring()
+app = create_app(
+    Door(
+        kernel=wiring.kernel,
+        runners=wiring.runners,
+        counters=wiring.counters,
+        dispatcher=wiring.dispatcher,
+        ready=wiring.ready,
+        tokens=wiring.tokens,
+        origins=wiring.origins,
+        bug=wiring.telemetry.bug,
+        outcome=wiring.telemetry.outcome,
+        uses_threads=False,
+    )
+)
+asyncio.set_event_loop(asyncio.new_event_loop())  # Mangum asks for the current one, and there is none yet
+# All bodies as base64: a third more, whatever they hold. As text, quotes and backslashes would be escaped again, and a
+# page of events that is full of them would not fit the 6 MB of a function's answer.
+_asgi = Mangum(app.__call__, lifespan="off", text_mime_types=[])
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """The Lambda entry point."""
+    try:
+        return dict(_asgi(repaired(event), context))
+    except BadRequest as error:
+        return refused(error.message)

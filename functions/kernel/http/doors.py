@@ -1,0 +1,51 @@
+"""What the routes stand on, and how they call it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from piecework.kernel.model.ports import Counters, Runners
+from piecework.kernel.service.commits import now_ms
+from piecework.kernel.service.dispatching import Queues
+from piecework.kernel.service.service import Kernel
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Tokens = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """The kernel and what stands around it."""
+
+    kernel: Kernel
+    runners: Runners
+    counters: Counters
+    dispatcher: Queues
+    ready: Callable[[], object]  # raises Unavailable when storage does not answer
+    tokens: Callable[[], Tokens] = tuple
+    origins: Sequence[str] = ()
+    bug: Callable[[str], None] = lambda _where: None  # writes the current exception to the log
+    outcome: Callable[[str, Mapping[str, Any], Mapping[str, int]], None] = lambda _name, _facts, _counts: None
+    clock: Callable[[], int] = now_ms
+    uses_threads: bool = True  # a Lambda environment has one request at a time, and a thread costs it a start
+
+    async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call what blocks."""
+        if self.uses_threads:
+            return await run_in_threadpool(function, *args, **kwargs)
+        return function(*args, **kwargs)
+
+
+def caller_of(request: Request) -> str:
+    """The name of the caller's token; empty at a door without tokens."""
+    return str(request.scope.get("caller", ""))
+
+
+def door_of(request: Request) -> Door:
+    """The door a request came through."""
+    door: Door = request.app.state.door
+    return door

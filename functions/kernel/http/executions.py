@@ -1,0 +1,124 @@
+"""/v0/executions…: create, list, show, cancel, signal, read the log (specification sections 2.2 to 2.7)."""
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from kernel.http.doors import caller_of, door_of
+from kernel.http.edge import Line, note
+from kernel.http.reading import Lenient, checked_id, natural, read
+from kernel.http.views import approval_body, execution_body, row_body
+from piecework.jsons import Json
+from piecework.kernel.errors import ValidationError
+from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.state import Status
+from piecework.kernel.wire.frames import event_body
+
+LIST_LIMIT: Final = 50
+LIST_MOST: Final = 200
+EVENTS_LIMIT: Final = 100
+EVENTS_MOST: Final = 1000
+
+router = APIRouter()
+
+
+class CreateBody(Lenient):
+    """A new execution."""
+
+    agent_id: str | None = None
+    input: Any = None
+    labels: dict[str, str] | None = None
+
+
+class SignalBody(Lenient):
+    """A signal; the payload may be any JSON."""
+
+    signal_type: str | None = None
+    payload: Any = None
+
+
+@router.post("/v0/executions", status_code=201)
+async def create(request: Request) -> Response:
+    """Create an execution, and give it to a connected consumer if there is one."""
+    body = await read(CreateBody, request)
+    body.needed("agent_id")
+    agent_id = checked_id("agent_id", str(body.agent_id))
+    door = door_of(request)
+    view = await door.call(door.kernel.create, agent_id, body.input, body.labels or {})
+    note(request, execution_id=view.execution.id, agent_id=agent_id)
+    return Line(execution_body(view), 201)
+
+
+@router.get("/v0/executions")
+async def listed(request: Request) -> Response:
+    """A page of executions, newest first."""
+    query = request.query_params
+    which = Filter(_status(query.get("status")), query.get("agent_id", ""), _labels(query.getlist("label")))
+    limit = natural(query.get("limit"), LIST_LIMIT, LIST_MOST) or LIST_LIMIT
+    door = door_of(request)
+    rows, cursor = await door.call(door.kernel.executions, which, query.get("cursor", ""), limit)
+    return Line({"executions": [row_body(row) for row in rows], "next_cursor": cursor})
+
+
+@router.get("/v0/executions/{execution_id}")
+async def show(request: Request, execution_id: str) -> Response:
+    """One execution."""
+    door = door_of(request)
+    return Line(execution_body(await door.call(door.kernel.get, execution_id)))
+
+
+@router.post("/v0/executions/{execution_id}/cancel")
+async def cancel(request: Request, execution_id: str) -> Response:
+    """End an execution; no body is needed, and none is read."""
+    door = door_of(request)
+    return Line(execution_body(await door.call(door.kernel.cancel, execution_id)))
+
+
+@router.post("/v0/executions/{execution_id}/signal")
+async def signal(request: Request, execution_id: str) -> Response:
+    """Send a signal, or answer an approval."""
+    body = await read(SignalBody, request)
+    body.needed("signal_type")
+    door = door_of(request)
+    kind, by = str(body.signal_type), caller_of(request)
+    return Line({"status": "ok"} | await door.call(door.kernel.signal, execution_id, kind, body.payload, by))
+
+
+@router.get("/v0/executions/{execution_id}/events")
+async def events(request: Request, execution_id: str) -> Response:
+    """A page of an execution's log; empty for one that is unknown."""
+    query = request.query_params
+    after = natural(query.get("after_sequence"), 0)
+    limit = natural(query.get("limit"), EVENTS_LIMIT, EVENTS_MOST) or EVENTS_LIMIT
+    door = door_of(request)
+    page = await door.call(door.kernel.events, execution_id, after, limit)
+    latest = page[-1].sequence if page else 0
+    return Line({"events": [event_body(event) for event in page], "latest_sequence": latest})
+
+
+@router.get("/v0/approvals")
+async def approvals(request: Request) -> Response:
+    """Steps that wait for a person, the oldest first."""
+    limit = natural(request.query_params.get("limit"), LIST_LIMIT, LIST_MOST) or LIST_LIMIT
+    door = door_of(request)
+    waiting = await door.call(door.kernel.approvals, limit)
+    return Line({"approvals": [approval_body(approval) for approval in waiting]})
+
+
+def _status(text: str | None) -> Status | None:
+    if not text:
+        return None
+    if text not in list(Status):
+        raise ValidationError(f"status must be one of {', '.join(Status)}")
+    return Status(text)
+
+
+def _labels(texts: list[str]) -> dict[str, Json]:
+    labels: dict[str, Json] = {}
+    for text in texts:
+        key, parted, value = text.partition(":")
+        if not key or not parted:
+            raise ValidationError("label must read key:value")
+        labels[key] = value
+    return labels

@@ -1,0 +1,124 @@
+"""Request bodies as section 2.1 asks: the first JSON value counts, unknown fields do not, wrong types are refused."""
+
+import json
+from typing import Annotated, Any, Final, NoReturn, TypeVar
+
+from fastapi import Request
+from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import ValidationError as Misfit
+
+from kernel.http.edge import NAMED, note
+from piecework.errors import BadRequest
+from piecework.jsons import Json, check_depth
+from piecework.kernel.errors import ValidationError
+
+BODY_BYTES: Final = 1_048_576
+MAX_DEPTH: Final = 140  # nested containers, as at the other doors
+MAX_NUMBER_CHARACTERS: Final = 1_100
+ID_BYTES: Final = 256
+QUERY_DIGITS: Final = 18  # more than any number that means something
+SPACE: Final = " \t\r\n"
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def _id(text: str | None) -> str | None:
+    if text is not None and len(text.encode("utf-8", "surrogatepass")) > ID_BYTES:
+        raise ValueError(f"must be at most {ID_BYTES} bytes")
+    return text
+
+
+Id = Annotated[str, AfterValidator(_id)]
+
+
+class Lenient(BaseModel):
+    """A body: types are strict, unknown fields are ignored, null is absent."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    def needed(self, *names: str) -> None:
+        """Raises ValidationError naming every field that is missing or empty."""
+        missing = [name for name in names if getattr(self, name) in (None, "")]
+        if missing:
+            raise ValidationError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} required")
+
+
+async def body_of(request: Request) -> Json:
+    """The first JSON value of the body.
+
+    Raises:
+        ValidationError: too large, empty, not JSON, or JSON that cannot be kept.
+    """
+    raw = await _bytes(request)
+    try:
+        check_depth(raw, MAX_DEPTH)
+        text = raw.decode("utf-8", "surrogateescape").lstrip(SPACE)  # what follows the value may be anything
+        value, _ = _DECODER.raw_decode(text)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except BadRequest as error:
+        raise ValidationError(error.message) from None
+    except UnicodeError:
+        raise ValidationError("the body holds what is not text") from None
+    except (ValueError, RecursionError):
+        raise ValidationError("the body is not valid JSON") from None
+    return value
+
+
+async def read(model: type[Body], request: Request) -> Body:
+    """The body as one of our shapes. Raises ValidationError."""
+    value = await body_of(request)
+    if value is not None and not isinstance(value, dict):
+        raise ValidationError("the body must be a JSON object")
+    try:
+        body = model.model_validate({name: field for name, field in (value or {}).items() if field is not None})
+    except Misfit as misfit:
+        first = misfit.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        raise ValidationError(f"{where}: {first['msg']}") from None
+    note(request, **{name: getattr(body, name) for name in NAMED if getattr(body, name, None)})
+    return body
+
+
+def natural(text: str | None, default: int, most: int | None = None) -> int:
+    """A query parameter that counts: what does not parse or is negative is the default, what is too large the most."""
+    digits = (text or "").removeprefix("+")
+    if not (digits.isascii() and digits.isdecimal()):
+        return default
+    value = int(digits[:QUERY_DIGITS]) if len(digits) <= QUERY_DIGITS else 10**QUERY_DIGITS
+    return value if most is None else min(value, most)
+
+
+def checked_id(name: str, text: str) -> str:
+    """Raises ValidationError when an id in a path or a query is too long."""
+    if len(text.encode("utf-8", "surrogatepass")) > ID_BYTES:
+        raise ValidationError(f"{name} must be at most {ID_BYTES} bytes")
+    return text
+
+
+async def _bytes(request: Request) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > BODY_BYTES:
+            raise ValidationError("request body too large")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _number(text: str) -> Any:
+    if len(text) > MAX_NUMBER_CHARACTERS:
+        raise ValueError("a number is too long")
+    return int(text)
+
+
+def _double(text: str) -> float:
+    value = float(text)
+    if value - value != 0.0:
+        raise ValueError("a number is too large for a double")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=_number, parse_float=_double, parse_constant=_constant)

@@ -1,0 +1,152 @@
+"""/v0/runners… and /v0/tools: results of jobs, capabilities, the tool directory (sections 2.11 to 2.15)."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request
+from pydantic import AfterValidator, Field
+from starlette.responses import Response
+
+from kernel.http.directory import link_to, page_of
+from kernel.http.doors import door_of
+from kernel.http.edge import Line
+from kernel.http.reading import Id, Lenient, checked_id, read
+from piecework.kernel.errors import NotFoundError, ValidationError
+from piecework.kernel.model.ports import ToolEntry
+
+MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
+
+MOST_TOOLS: Final = 1_000  # of one runner: each is a row of its own per connection
+MOST: Final = Field(max_length=MOST_TOOLS)
+
+router = APIRouter()
+
+
+def _moment(text: str | None) -> str | None:
+    """RFC 3339; only its form counts."""
+    if text is not None:
+        if not MOMENT.fullmatch(text):
+            raise ValueError("is no RFC 3339 time")
+        datetime.fromisoformat(text[:19])
+    return text
+
+
+class JobResultBody(Lenient):
+    """How a job ended."""
+
+    job_id: str | None = None
+    execution_id: str | None = None
+    step_id: str | None = None
+    success: bool | None = None
+    data: Any = None
+    error: str = ""
+    retryable: bool = False
+    started_at: Annotated[str | None, AfterValidator(_moment)] = None
+    completed_at: Annotated[str | None, AfterValidator(_moment)] = None
+    consumer_id: str | None = None
+
+
+class StartedBody(Lenient):
+    """That a runner has begun a step."""
+
+    execution_id: str | None = None
+    runner_id: Id | None = None
+
+
+class CapabilitiesBody(Lenient):
+    """The exact tool ids a runner offers."""
+
+    tools: Annotated[list[Id] | None, MOST] = None
+
+
+class Tool(Lenient):
+    """A tool of the directory; a runner may send no schema."""
+
+    id: Id | None = None
+    description: str | None = None
+    input_schema: Any = None
+
+
+class ToolsBody(Lenient):
+    """A runner's part of the directory."""
+
+    tools: Annotated[list[Tool] | None, MOST] = None
+
+
+@router.post("/v0/runners/steps/{step_id}/started")
+async def started(request: Request, step_id: str) -> Response:
+    """A runner has begun a step."""
+    body = await read(StartedBody, request)
+    body.needed("execution_id", "runner_id")
+    door = door_of(request)
+    await door.call(door.kernel.started, step_id, str(body.execution_id), str(body.runner_id))
+    return Line({"status": "ok"})
+
+
+@router.post("/v0/runners/{runner_id}/results")
+async def results(request: Request, runner_id: str) -> Response:
+    """A runner reports a job; its connection is idle then, whatever the answer."""
+    body = await read(JobResultBody, request)
+    body.needed("job_id", "execution_id", "step_id")
+    if body.success is None:
+        raise ValidationError("success is required")
+    door = door_of(request)
+    ids = (str(body.job_id), str(body.execution_id), str(body.step_id))
+    await door.call(door.kernel.job_result, runner_id, *ids, body.success, body.data, body.error, body.retryable)
+    return Line({"status": "ok"})
+
+
+@router.post("/v0/runners/{runner_id}/capabilities")
+async def capabilities(request: Request, runner_id: str) -> Response:
+    """Replace the tools of all connections of a runner."""
+    body = await read(CapabilitiesBody, request)
+    if body.tools is None:
+        raise ValidationError("tools must be an array of strings")
+    tools, door = body.tools, door_of(request)
+    runner = checked_id("runner_id", runner_id)
+
+    def replace() -> None:
+        door.runners.set_tools(runner, tools)
+        door.dispatcher.pump_runner(runner)
+
+    await door.call(replace)
+    return Line({"status": "ok"})
+
+
+@router.post("/v0/runners/{runner_id}/tools", status_code=204)
+async def publish(request: Request, runner_id: str) -> Response:
+    """Replace a runner's part of the directory, and its tools."""
+    body = await read(ToolsBody, request)
+    if body.tools is None:
+        raise ValidationError("tools must be an array of tools")
+    for tool in body.tools:
+        tool.needed("id")
+    runner, door = checked_id("runner_id", runner_id), door_of(request)
+    now = door.clock()
+    entries = [ToolEntry(str(t.id), t.description or "", t.input_schema, runner, now) for t in body.tools]
+
+    def put() -> None:
+        door.runners.publish(runner, entries)
+        door.dispatcher.pump_runner(runner)
+
+    await door.call(put)
+    return Response(status_code=204)
+
+
+@router.delete("/v0/runners/{runner_id}", status_code=204)
+async def delete(request: Request, runner_id: str) -> Response:
+    """Forget a runner: no more jobs, its streams end, its tools leave the directory."""
+    door = door_of(request)
+    if not await door.call(door.runners.delete, checked_id("runner_id", runner_id)):
+        raise NotFoundError("no such runner")
+    return Response(status_code=204)
+
+
+@router.get("/v0/tools")
+async def tools(request: Request) -> Response:
+    """The directory, one entry per tool; a page of it where it is large, with a `Link` to the next."""
+    door, query = door_of(request), request.query_params
+    prefix = query.get("prefix", "")
+    page, cursor = page_of(await door.call(door.runners.directory, prefix), query.get("cursor", ""))
+    return Line(page, headers=link_to(prefix, cursor))

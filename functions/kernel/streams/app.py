@@ -1,0 +1,78 @@
+"""GET /v0/agents/stream, /v0/runners/stream, /v0/executions/{id}/stream: FastAPI under the Lambda Web Adapter."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from fastapi import FastAPI, Request, Response
+
+from kernel.streams.door import after, authorize, cors, ids, refusal, request_id, tools
+from kernel.streams.serving import SWITCH_SECONDS, EventStream, Hall
+from piecework.errors import PieceworkError
+from piecework.kernel.streams.bells import Key, agent_key, monitor_key, runner_key
+from piecework.kernel.streams.monitor import Monitor
+from piecework.kernel.streams.opening import Stream
+from piecework.kernel.streams_wiring import streams_wiring
+
+sys.setswitchinterval(SWITCH_SECONDS)
+hall = Hall()
+wiring = streams_wiring(hall.ring_for)
+hall.hear(wiring.bells)
+hall.keep(wiring.streams.keeper().keep)
+app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+
+@app.get("/healthz")
+async def healthz() -> dict[str, bool]:
+    """That the function runs; the adapter asks before the first request."""
+    return {"ok": True}
+
+
+@app.get("/v0/agents/stream")
+async def agent(request: Request) -> Response:
+    """What an agent's process is told."""
+
+    def opened() -> tuple[Key, Stream, Callable[[], None]]:
+        agent_id, consumer_id = ids(request, "agent_id", "consumer_id")
+        look = partial(wiring.streams.look_at_agent, agent_id, consumer_id)
+        return agent_key(agent_id, consumer_id), wiring.streams.agent(agent_id, consumer_id), look
+
+    return await _answer(request, opened)
+
+
+@app.get("/v0/runners/stream")
+async def runner(request: Request) -> Response:
+    """What a runner's process is told."""
+
+    def opened() -> tuple[Key, Stream, Callable[[], None]]:
+        runner_id, consumer_id = ids(request, "runner_id", "consumer_id")
+        offered = tools(request)
+        look = partial(wiring.streams.look_at_runner, runner_id, consumer_id)
+        stream = wiring.streams.runner(runner_id, consumer_id, offered)
+        return runner_key(runner_id, consumer_id), stream, look
+
+    return await _answer(request, opened)
+
+
+@app.get("/v0/executions/{execution_id}/stream")
+async def monitor(request: Request, execution_id: str) -> Response:
+    """What happens to an execution."""
+
+    def opened() -> tuple[Key, Stream, None]:
+        return monitor_key(execution_id), wiring.streams.monitor(execution_id, after(request)), None
+
+    return await _answer(request, opened, "join")
+
+
+async def _answer(
+    request: Request, opened: Callable[[], tuple[Key, Stream, Callable[[], None] | None]], path: str = "open"
+) -> Response:
+    headers = {"X-Request-ID": request_id(request), **cors(request, wiring.origins)}
+    try:
+        authorize(request, await hall.look(wiring.tokens, path))
+        key, stream, after_loss = await hall.look(opened, path)
+    except PieceworkError as error:
+        return refusal(error, headers)
+    if isinstance(stream, Monitor) and stream.is_over:
+        return Response(status_code=204, headers=headers)  # a browser would come again after any other end
+    return EventStream(hall, key, stream, headers, after_loss)

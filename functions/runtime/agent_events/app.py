@@ -1,0 +1,26 @@
+"""POST /agent-events: acknowledge a lifecycle event, after your hook if there is one for it."""
+
+from typing import Any
+
+from piecework.edge.http import EDGE_MARGIN_MS, Request, Response
+from piecework.runtime.door import LambdaContext, replay_mark, serve
+from piecework.runtime.wiring import agent_events_wiring
+
+wiring = agent_events_wiring()
+
+
+def acknowledge(request: Request) -> Response:
+    """Say that the event arrived, with the hook's decision if it made one."""
+    caller = request.caller
+    received = wiring.events.receive(
+        request.json_object(),
+        caller=caller,
+        until_ms=wiring.clock() + request.remaining_ms() - EDGE_MARGIN_MS,
+        trace_id=request.trace_id,
+    )
+    return Response(200, received.body, replay_mark(received.facts), facts=received.facts, counts=received.counts)
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """The Lambda entry point."""
+    return serve("agent_event", acknowledge, event, context, wiring.telemetry)

@@ -1,0 +1,30 @@
+"""Request authorizer: tells who calls, by a `name=secret` token in Basic or Bearer form."""
+
+from typing import Any, Final
+
+from piecework.edge.tokens import authorization_in, caller_of
+from piecework.runtime.wiring import authorizer_wiring
+
+STRANGER: Final = "unknown"  # the principal of a Deny, which no key is ever made of
+
+wiring = authorizer_wiring()
+
+
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Allow the whole API to a known caller, whose name later becomes part of every key; deny it to anybody else.
+
+    A Deny becomes the gateway response ACCESS_DENIED, which carries the 401. API Gateway also turns an exception with
+    the text `Unauthorized` into a 401, but Lambda counts it among the function's errors: a few wrong passwords would
+    ring the alarm, and the alarm stops deployments.
+    """
+    caller = caller_of(authorization_in(event.get("headers")), wiring.tokens())
+    if caller is None:
+        return {"principalId": STRANGER, "policyDocument": _policy("Deny", event["methodArn"])}
+    policy = _policy("Allow", event["methodArn"])
+    return {"principalId": caller, "policyDocument": policy, "context": {"caller": caller}}
+
+
+def _policy(effect: str, method_arn: str) -> dict[str, Any]:
+    stage_arn = "/".join(method_arn.split("/")[:2])
+    statement = {"Effect": effect, "Action": "execute-api:Invoke", "Resource": f"{stage_arn}/*"}
+    return {"Version": "2012-10-17", "Statement": [statement]}

@@ -1,0 +1,21 @@
+"""GET /capabilities and GET /health; also answers every path and method that the door does not serve."""
+
+from typing import Any
+
+from piecework.edge.http import Request, Response
+from piecework.runtime.door import LambdaContext, serve
+from piecework.runtime.wiring import capabilities_wiring
+
+wiring = capabilities_wiring()
+
+BODIES = {"/capabilities": wiring.capabilities, "/health": wiring.health}
+
+
+def describe(request: Request) -> Response:
+    """What this runtime serves, or that it is alive."""
+    return Response(200, BODIES[request.resource], facts={"caller": request.caller})
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """The Lambda entry point."""
+    return serve("capabilities", describe, event, context, wiring.telemetry)

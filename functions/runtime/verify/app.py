@@ -1,0 +1,28 @@
+"""POST /verify: judge a candidate under its policy."""
+
+from typing import Any
+
+from piecework.edge.http import Request, Response
+from piecework.jsons import canonical
+from piecework.runtime.door import LambdaContext, serve
+from piecework.runtime.messages import parse
+from piecework.runtime.verify.messages import VerifyRequest
+from piecework.runtime.wiring import verify_wiring
+
+wiring = verify_wiring()
+
+
+def verify(request: Request) -> Response:
+    """The verdict; the same request always gets the same one."""
+    caller = request.caller
+    message = parse(VerifyRequest, request.json_object())
+    verdict = wiring.verify(message, wiring.public_url(request))
+    ids = {"candidate_id": message.candidate.candidate_id, "execution_id": message.candidate.execution_id}
+    facts = {"caller": caller, **ids, "policy_id": message.policy.policy_id, **verdict.log_fields()}
+    counts = {f"Verdicts{verdict.verification_status.capitalize()}": 1}
+    return Response(200, canonical(verdict.to_wire()), facts=facts, counts=counts)
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """The Lambda entry point."""
+    return serve("verify", verify, event, context, wiring.telemetry)

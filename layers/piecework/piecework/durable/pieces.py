@@ -1,0 +1,333 @@
+"""Pieces: one answer per key, however often it is asked for and wherever its runner dies.
+
+A piece is one small item: `running` under a claim token and a short lease, then `done` or `failed` with its result,
+or `released` after a transient failure. Every write is conditional on the token, so a runner whose lease was taken
+over can neither record nor release. The order of one fresh run, and what a resend sees when its runner dies:
+
+    | after step                              | a resend sees                                                    |
+    |-----------------------------------------|------------------------------------------------------------------|
+    | 1 claim (conditional put)               | running; waits until the lease lapses, takes over, runs again    |
+    | 2 work                                  | the same: the answer was not recorded yet                        |
+    | 3 artifacts and overflow written to S3  | the same; the orphaned objects age out by the bucket's lifecycle |
+    | 4 record (conditional on the token)     | done: the recorded bytes, unchanged                              |
+    | 5 answer sent                           | done: the recorded bytes, unchanged                              |
+    | – release after a transient failure     | absent for a new request; waiters of this run share its failure  |
+
+A claim holds its right to run (`right.py`), which the work asks before each step and each effect: a run that comes back
+from a freeze after it was taken over ends there, and its caller gets the answer of the run that took over.
+
+Sources: runtime specification 1.1 and 3.3; design, "Pieces".
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import uniform
+from time import sleep as real_sleep
+from time import time
+from typing import Final, NamedTuple, Protocol
+
+from piecework.durable.renewal import Renewal
+from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, PieceworkError
+from piecework.extend.right import LEASE_MS, Right, RightLost, Unleased
+from piecework.jsons.fingerprints import Fingerprint
+
+INLINE_LIMIT: Final = 16_384  # bytes of a result kept in the item; more would cost a write unit per KB at every renewal
+REASON_CHARACTERS: Final = 500  # of a transient failure's text, which an executor may have made as long as it likes
+FIRST_GAP_SECONDS: Final = 0.05  # a waiter's first pause; short work answers its duplicates at once
+LONGEST_GAP_SECONDS: Final = 1.0  # a waiter costs at most one read a second
+GAP_GROWTH: Final = 1.5
+RESULT_TTL_SECONDS: Final = 86_400  # a day; the kernel's own resends stop after 151 s
+
+
+class State(StrEnum):
+    """Where a piece stands."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The stored item; `body` or `pointer` (a key in the bucket) once recorded, `reason` once released."""
+
+    state: State
+    token: str
+    fingerprint: str
+    lease_until_ms: int
+    expires_at: int  # epoch seconds
+    body: bytes | None = None
+    pointer: str | None = None
+    reason_code: str = ""
+    reason: str = ""
+    exact: str = ""  # the fingerprint over the text of numbers; rows of earlier code have none
+
+    def stands_for(self, mark: Fingerprint) -> bool:
+        """Whether this is the payload's own piece: by the exact fingerprint, or by the one that earlier code wrote."""
+        return self.exact == mark.exact if self.exact else self.fingerprint == mark.older
+
+    def is_recorded(self) -> bool:
+        return self.state in (State.DONE, State.FAILED)
+
+    def is_expired(self, now_ms: int) -> bool:
+        return self.expires_at * 1000 <= now_ms
+
+    def is_lapsed(self, now_ms: int) -> bool:
+        return self.state is State.RUNNING and self.lease_until_ms <= now_ms
+
+
+class Result(NamedTuple):
+    """What a run made: the answer's bytes, or with `ok=False` those of a permanent failure."""
+
+    body: bytes
+    ok: bool = True
+
+
+class Claim(NamedTuple):
+    """A piece that is ours to run, as long as its lease is renewed; `after` is what stood there before."""
+
+    key: str
+    token: str
+    fingerprint: str
+    after: State | None = None
+    exact: str = ""
+    right: Right = Unleased()
+
+    @property
+    def took_over(self) -> bool:
+        return self.after is State.RUNNING
+
+
+class Recorded(NamedTuple):
+    """A piece whose answer stands."""
+
+    body: bytes
+    ok: bool
+
+
+class Running(NamedTuple):
+    """A piece that another runner holds."""
+
+    token: str
+
+
+class Lapsed:
+    """A piece whose runner is gone; whoever claims it next runs it."""
+
+
+class Answer(NamedTuple):
+    """The one answer of a piece, and how this call came by it."""
+
+    body: bytes
+    ok: bool
+    replayed: bool
+    waited: bool = False
+    took_over: bool = False
+
+
+class PieceTable(Protocol):
+    """Keeps pieces; each method is one request, each write is conditional."""
+
+    def claim(self, key: str, piece: Piece, now_ms: int) -> tuple[bool, Piece | None]:
+        """Put `piece` if nothing live stands at `key`: (True, what it replaced) or (False, what stands)."""
+
+    def renew(self, key: str, token: str, lease_until_ms: int) -> None:
+        """Move the lease of a running piece. Raises LeaseLost."""
+
+    def record(self, key: str, token: str, piece: Piece) -> None:
+        """Turn a running piece into a recorded one. Raises LeaseLost."""
+
+    def release(self, key: str, token: str, reason_code: str, reason: str) -> None:
+        """Give a running piece up after a transient failure. Raises LeaseLost."""
+
+    def read(self, key: str) -> Piece | None:
+        """The piece as it stands, strongly consistent."""
+
+
+class Overflow(Protocol):
+    """Keeps results too large for an item."""
+
+    def put(self, pointer: str, body: bytes) -> None: ...
+
+    def get(self, pointer: str) -> bytes: ...
+
+
+def now_in_ms() -> int:
+    """The wall clock in epoch milliseconds."""
+    return int(time() * 1000)
+
+
+def new_token() -> str:
+    """A fresh claim token of 128 random bits."""
+    return secrets.token_hex(16)
+
+
+def piece_key(door: str, caller: str, *ids: str) -> str:
+    """The key of a piece: SHA-256 over length-prefixed parts, so no two id lists share one (specification 3.3)."""
+    hashed = hashlib.sha256()
+    for part in (door, caller, *ids):
+        raw = part.encode("utf-8")
+        hashed.update(len(raw).to_bytes(8, "big") + raw)
+    return hashed.hexdigest()
+
+
+class Pieces:
+    """Claims, runs, records and replays pieces over a table and an overflow store."""
+
+    def __init__(
+        self,
+        table: PieceTable,
+        overflow: Overflow,
+        *,
+        clock: Callable[[], int] = now_in_ms,
+        sleep: Callable[[float], None] = real_sleep,
+        token: Callable[[], str] = new_token,
+        renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal,
+        ttl_seconds: int = RESULT_TTL_SECONDS,
+    ) -> None:
+        self._table = table
+        self._overflow = overflow
+        self._clock = clock
+        self._sleep = sleep
+        self._token = token
+        self._renewal = renewal
+        self._ttl_seconds = ttl_seconds
+
+    def perform(
+        self,
+        key: str,
+        fingerprint: str | Fingerprint,
+        work: Callable[[Claim], Result],
+        *,
+        until_ms: int,
+        needs_ms: int = 0,
+    ) -> Answer:
+        """Answer a piece: replay it, wait for its runner until `until_ms`, or run `work` once.
+
+        A lapsed piece is taken over only while at least `needs_ms` remain; its caller will come back otherwise.
+
+        Raises:
+            KeyConflict: the key stands for another fingerprint.
+            InProgress: its runner did not finish before `until_ms`.
+            PieceworkError: whatever `work` raised (the piece is released), or the failure of the run waited for.
+        """
+        waited = False
+        while True:
+            standing = self.claim(key, fingerprint)
+            if isinstance(standing, Recorded):
+                return Answer(standing.body, standing.ok, replayed=True, waited=waited)
+            if isinstance(standing, Claim):
+                try:
+                    return self._run(standing, work)._replace(waited=waited)
+                except LeaseLost:
+                    pass  # another runner has the piece: its answer is the one that counts
+            waited = True
+            found = self.wait(key, fingerprint, until_ms)
+            if isinstance(found, Recorded):
+                return Answer(found.body, found.ok, replayed=True, waited=True)
+            if self._clock() + needs_ms > until_ms:
+                raise InProgress("the earlier run of this piece was lost and too little time is left to run it again")
+
+    def claim(self, key: str, fingerprint: str | Fingerprint) -> Claim | Recorded | Running:
+        """Take the piece if nobody has it.
+
+        Raises:
+            KeyConflict: the key stands for another fingerprint.
+        """
+        now_ms, token, mark = self._clock(), self._token(), Fingerprint.of(fingerprint)
+        wanted = Piece(State.RUNNING, token, mark.older, now_ms + LEASE_MS, self._expiry(now_ms), exact=mark.exact)
+        won, piece = self._table.claim(key, wanted, now_ms)
+        if won:
+            live = piece is not None and not piece.is_expired(now_ms)
+            right = Right(lambda until_ms: self._table.renew(key, token, until_ms), wanted.lease_until_ms, self._clock)
+            after = piece.state if piece and live else None
+            return Claim(key, token, mark.older, after, mark.exact, right)
+        if piece is None or not piece.stands_for(mark):
+            raise KeyConflict("these ids were used before with another payload")
+        return self._recorded(piece) if piece.is_recorded() else Running(piece.token)
+
+    def renew(self, claim: Claim) -> None:
+        """Move the lease on. Raises LeaseLost when another runner has taken over."""
+        claim.right.renew()
+
+    def record(self, claim: Claim, result: Result) -> None:
+        """Let the result stand, for good. Raises LeaseLost when another runner has taken over."""
+        now_ms = self._clock()
+        state = State.DONE if result.ok else State.FAILED
+        kept_until = self._expiry(now_ms)
+        piece = Piece(state, claim.token, claim.fingerprint, 0, kept_until, body=result.body, exact=claim.exact)
+        if len(result.body) > INLINE_LIMIT:
+            pointer = f"results/{claim.key}/{claim.token}"  # holds the token: a late runner writes elsewhere
+            self._overflow.put(pointer, result.body)
+            piece = replace(piece, body=None, pointer=pointer)
+        self._table.record(claim.key, claim.token, piece)
+
+    def release(self, claim: Claim, error: PieceworkError) -> None:
+        """Give the piece up after a transient failure. Raises LeaseLost when another runner has taken over."""
+        self._table.release(claim.key, claim.token, error.code, error.message[:REASON_CHARACTERS])
+
+    def wait(self, key: str, fingerprint: str | Fingerprint, until_ms: int) -> Recorded | Lapsed:
+        """Wait for the piece's runner, reading at growing gaps.
+
+        Raises:
+            InProgress: it did not finish before `until_ms`.
+            KeyConflict: the key stands for another fingerprint by now.
+            ReleasedFailure: the run failed for a transient reason, which its waiters share.
+        """
+        gap = FIRST_GAP_SECONDS
+        while (left := (until_ms - self._clock()) / 1000) > 0:
+            self._sleep(min(left, uniform(gap / 2, gap)))  # noqa: S311  # jitter is no secret
+            piece, now_ms = self._table.read(key), self._clock()
+            if piece is None or piece.is_expired(now_ms) or piece.is_lapsed(now_ms):
+                return Lapsed()
+            if not piece.stands_for(Fingerprint.of(fingerprint)):
+                raise KeyConflict("these ids were used before with another payload")
+            if piece.is_recorded():
+                return self._recorded(piece)
+            if piece.state is State.RELEASED:
+                raise ReleasedFailure(piece.reason_code, piece.reason)
+            gap = min(gap * GAP_GROWTH, LONGEST_GAP_SECONDS)
+        raise InProgress("the piece is still running; ask again with the same ids")
+
+    def _run(self, claim: Claim, work: Callable[[Claim], Result]) -> Answer:
+        try:
+            with self._renewal(lambda: self.renew(claim)):
+                result = work(claim)
+                self.record(claim, result)
+        except RightLost as lost:
+            raise LeaseLost(str(lost)) from None
+        except LeaseLost:
+            raise
+        except PieceworkError as error:
+            self._give_up(claim, error)
+            raise
+        except Exception:  # a bug in the work: the next request need not wait for the lease to lapse
+            self._give_up(claim, Internal("the run failed"))
+            raise
+        return Answer(result.body, result.ok, replayed=False, took_over=claim.took_over)
+
+    def _give_up(self, claim: Claim, error: PieceworkError) -> None:
+        with suppress(PieceworkError):  # the lease lapses by itself; the caller must learn of the first failure
+            self.release(claim, error)
+
+    def _recorded(self, piece: Piece) -> Recorded:
+        body = piece.body if piece.pointer is None else self._overflow.get(piece.pointer)
+        return Recorded(body or b"", piece.state is State.DONE)
+
+    def _expiry(self, now_ms: int) -> int:
+        return now_ms // 1000 + self._ttl_seconds
+
+
+class ReleasedFailure(PieceworkError):
+    """The run this caller waited for failed for a transient reason; carries that run's code."""
+
+    retryable = True
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]  # the failed run's own code stands for the class's

@@ -1,0 +1,45 @@
+"""Steps: results inside a piece that survive a dead runner, so that a model is called once.
+
+A step is its own item, written once (`attribute_not_exists`); of two runners that both finish it, the first one's
+result stands for both. A run that nobody ran before reads nothing.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from piecework.durable.pieces import Claim, piece_key
+from piecework.extend.executors import Step, Steps
+
+
+class StepTable(Protocol):
+    """Keeps step results by key, each written once."""
+
+    def find(self, key: str) -> bytes | None:
+        """The recorded bytes, strongly consistent."""
+
+    def record_once(self, key: str, body: bytes, expires_at: int) -> bytes:
+        """Record unless something stands; returns the bytes that stand."""
+
+
+class PieceSteps(Steps):
+    """The steps of one claim; keys hold the fingerprint, so another payload never sees them."""
+
+    def __init__(self, table: StepTable, claim: Claim, expires_at: Callable[[], int]) -> None:
+        self._table = table
+        self._claim = claim
+        self._mark = claim.exact or claim.fingerprint
+        self._expires_at = expires_at
+
+    def replay(self, step: Step) -> bytes | None:
+        if self._claim.after is None:
+            return None  # nobody ran this piece before, so no step of it can have been recorded
+        for mark in dict.fromkeys((self._mark, self._claim.fingerprint)):  # the second is where earlier code wrote
+            if (body := self._table.find(self._key(step, mark))) is not None:
+                return body
+        return None
+
+    def record(self, step: Step, result: bytes) -> bytes:
+        return self._table.record_once(self._key(step, self._mark), result, self._expires_at())
+
+    def _key(self, step: Step, mark: str) -> str:
+        return piece_key("step", self._claim.key, mark, *step.parts)

@@ -1,0 +1,1 @@
+"""What API Gateway and queues hand in: proxy events, credentials, batches of messages."""

@@ -1,0 +1,233 @@
+"""JSON in and out: strict in, canonical out.
+
+`canonical` writes the form that WattSwarm hashes and measures (runtime specification 0.2, "CJ"): no spaces, members
+sorted by code point, raw UTF-8, doubles in their shortest form. There are two such codecs. To kernels built before July
+2026 a number is a 64-bit integer or a double: `loads` reads and `older_canonical` writes as they do. To newer ones a
+number inside a free-form value is its text: `loads_exact` reads and `canonical` writes as they do. Where every number
+is a 64-bit integer or a double in canonical form, the two agree; parsing and writing again never changes a value.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from piecework.errors import BadRequest
+from piecework.jsons.numerals import (
+    I64_MIN,
+    MAX_NESTING,
+    SAFE_INTEGER_DIGITS,
+    U64_MAX,
+    WrittenFloat,
+    WrittenInt,
+    double_text,
+    holds_written,
+    read_double,
+    read_integer,
+)
+
+__all__ = ["I64_MIN", "U64_MAX", "Json", "canonical", "check_depth", "digest", "loads", "loads_exact"]
+
+Json = Any  # dict[str, Json] | list[Json] | str | int | float | bool | None
+
+MAX_DEPTH_IN: Final = 140  # nested containers; the kernel wraps values it could itself nest 127 deep
+MAX_DEPTH_READ: Final = 127  # nested containers of a document that the kernel reads; it refuses the next
+SAFE_RECURSION: Final = 3_000  # packages raise the interpreter's limit so far that endless nesting ends the process
+MAX_NUMBER_CHARACTERS: Final = 1_100  # a double's exact decimal form needs fewer; more is an attack on the parser
+
+# A string that is not closed runs to the end: to look for its closing mark again from each escaped one takes minutes.
+_TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}])', re.DOTALL)
+_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+# Where Python's own writer may differ from the kernel's: an exponent, or an integer of 19 digits and more. Both look
+# for the sign quickly and may hit inside a string, which only costs the slower writer below.
+_EXPONENT: Final = re.compile(rb"e(?<=\de)[-+]\d+(?:[,\]}]|$)")
+_DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG_INTEGER: Final = b"0" * 19
+_MINUS_ZERO: Final = re.compile(rb"-0(?=[\s,\]}]|\Z)")
+
+
+def loads(data: bytes | str) -> Json:
+    """Parse one strict JSON document as older kernels do: each number is a 64-bit integer or a double.
+
+    Raises:
+        BadRequest: not UTF-8, a BOM, trailing data, NaN or an overflowing number, a lone surrogate, a duplicate
+            member, or more than `MAX_DEPTH_IN` nested containers.
+    """
+    return _read(data, _PLAIN_DECODER, _DECODER)
+
+
+def loads_exact(data: bytes | str) -> Json:
+    """Parse one strict JSON document as newer kernels do: a number whose text is not the canonical one keeps it.
+
+    Raises:
+        BadRequest: as `loads`, but numbers beyond a double are read; only a text over 65,536 characters is refused.
+    """
+    return _read(data, _PLAIN_EXACT_DECODER, _EXACT_DECODER)
+
+
+def _read(data: bytes | str, plain: json.JSONDecoder, whole: json.JSONDecoder) -> Json:
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    check_depth(raw, MAX_DEPTH_IN)
+    try:
+        is_odd = _MINUS_ZERO.search(raw) or _LONG_INTEGER in raw.translate(_DIGITS_TO_ZERO)
+        value = (whole if is_odd else plain).decode(raw.decode("utf-8"))
+        if _SURROGATE_ESCAPE.search(raw):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadRequest("the body holds a lone surrogate escape, which is not text") from None
+    except UnicodeDecodeError:
+        raise BadRequest("the body is not UTF-8") from None
+    except RecursionError:
+        raise BadRequest("the body is nested too deep") from None
+    except ValueError as error:
+        raise BadRequest(f"the body is not valid JSON: {_where(error)}") from None
+    return value
+
+
+def canonical(value: Json) -> bytes:
+    """The canonical bytes of a JSON value: a number that keeps its text has it, and integers stand in full.
+
+    Raises:
+        ValueError: the value is no JSON: NaN, infinity, a lone surrogate, a foreign type or endless nesting.
+    """
+    try:
+        if holds_written(value):
+            return _write(value).encode("utf-8")
+        raw = _plain_writing(value)
+        return _write(json.loads(raw)).encode("utf-8") if _EXPONENT.search(raw) else raw  # read back: keys are text
+    except (TypeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"not a JSON value: {type(error).__name__}") from None
+
+
+def older_canonical(value: Json) -> bytes:
+    """The canonical bytes as older kernels have them: what is no 64-bit integer is a double.
+
+    Raises:
+        ValueError: as `canonical`, or a number is beyond a double.
+    """
+    try:
+        raw = _plain_writing(value)  # of a number that keeps its text: the double it is otherwise, or all its digits
+        if _EXPONENT.search(raw) or _LONG_INTEGER in raw.translate(_DIGITS_TO_ZERO):
+            return _write(json.loads(raw, parse_int=_integer)).encode("utf-8")
+        return raw
+    except (TypeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"not a JSON value: {type(error).__name__}") from None
+
+
+def digest(value: Json) -> str:
+    """Lower-case hex SHA-256 of the older canonical bytes: what stored fingerprints hold, and what 1.50 and 1.5 share.
+
+    Raises:
+        ValueError: as `older_canonical`.
+    """
+    import hashlib  # loads OpenSSL, which costs the functions that hash nothing 3 ms
+
+    return hashlib.sha256(older_canonical(value)).hexdigest()
+
+
+def check_depth(raw: bytes, limit: int) -> None:
+    """Refuse a document of more than `limit` nested containers before anything recursive reads it.
+
+    Raises:
+        BadRequest: it is nested deeper.
+    """
+    if raw.count(b"[") + raw.count(b"{") <= limit:
+        return
+    depth = 0
+    for token in _TOKENS.finditer(raw):
+        if token.lastindex == 1:
+            depth += 1
+            if depth > limit:
+                raise BadRequest(f"the body nests more than {limit} containers")
+        elif token.lastindex == 2:
+            depth -= 1
+
+
+def _plain_writing(value: Json) -> bytes:
+    if sys.getrecursionlimit() > SAFE_RECURSION:
+        _check_nesting(value)
+    return "".join(_encode(value, 0)).encode("utf-8")
+
+
+def _check_nesting(value: Json) -> None:
+    waiting: list[tuple[Json, int]] = [(value, 0)]
+    while waiting:
+        found, depth = waiting.pop()
+        if depth > MAX_NESTING:
+            raise ValueError(f"a value nests more than {MAX_NESTING} containers")
+        if isinstance(found, dict):
+            waiting.extend((member, depth + 1) for member in found.values())
+        elif isinstance(found, list | tuple):
+            waiting.extend((member, depth + 1) for member in found)
+
+
+def _members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member occurs twice")
+    return members
+
+
+def _integer(text: str) -> int | float:
+    if len(text) <= SAFE_INTEGER_DIGITS:
+        return -0.0 if text == "-0" else int(text)
+    if len(text) > MAX_NUMBER_CHARACTERS:
+        raise ValueError("a number is too long")
+    value = int(text)
+    return value if I64_MIN <= value <= U64_MAX else _double(text)
+
+
+def _double(text: str) -> float:
+    if len(text) > MAX_NUMBER_CHARACTERS:
+        raise ValueError("a number is too long")
+    value = float(text)
+    if value - value != 0.0:
+        raise ValueError("a number is too large for a double")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _where(error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg.removesuffix(' at')} at character {error.pos}"
+    return str(error)
+
+
+def _decoder(double: Callable[[str], float], integer: Callable[[str], int | float] | None) -> json.JSONDecoder:
+    return json.JSONDecoder(object_pairs_hook=_members, parse_int=integer, parse_float=double, parse_constant=_constant)
+
+
+_DECODER: Final = _decoder(_double, _integer)
+_EXACT_DECODER: Final = _decoder(read_double, read_integer)
+# Where every integer fits i64 and none is -0, Python's own reading of integers is right, and quicker.
+_PLAIN_DECODER: Final = _decoder(_double, None)
+_PLAIN_EXACT_DECODER: Final = _decoder(read_double, None)
+_ENCODER: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
+)
+
+# What `_ENCODER.encode` makes anew in every call, which for the small values that fill an answer is half its time.
+_encode: Final = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    *(None, _ENCODER.default, json.encoder.encode_basestring, None, ":", ","),
+    *(True, False, False),  # sort_keys, skipkeys, allow_nan
+)
+
+
+def _write(value: Json) -> str:
+    if isinstance(value, dict):
+        members = {_key(name): member for name, member in value.items()}
+        return "{" + ",".join(f"{_ENCODER.encode(name)}:{_write(members[name])}" for name in sorted(members)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_write, value)) + "]"
+    if isinstance(value, WrittenFloat | WrittenInt):
+        return value.text
+    return double_text(value) if isinstance(value, float) else _ENCODER.encode(value)
+
+
+def _key(name: Json) -> str:
+    """A member's name as Python's own writer has it: a number, a boolean or null becomes its text."""
+    return name if isinstance(name, str) else next(iter(json.loads(_ENCODER.encode({name: None}))))

@@ -1,0 +1,1 @@
+"""Deciding commands, in pure code."""

@@ -1,0 +1,267 @@
+"""What agents ask for: tool calls, waits, ends; and repeats of them (specification sections 1.1, 2.9, 4.3)."""
+
+from typing import Final
+
+from piecework.jsons import Json
+from piecework.kernel.clocks import rfc3339
+from piecework.kernel.decide import checks
+from piecework.kernel.errors import ConflictError
+from piecework.kernel.model import metrics
+from piecework.kernel.model.changes import Answered, StepRecord
+from piecework.kernel.model.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Act, Intent
+from piecework.kernel.model.drafts import Decision, Draft
+from piecework.kernel.model.evolve import SIGNAL_RESUMES, oldest_signal
+from piecework.kernel.model.kept_answers import Kept, mark_of
+from piecework.kernel.model.ports import Read
+from piecework.kernel.model.state import Execution
+from piecework.kernel.policy.verdicts import Decision as Policy
+from piecework.kernel.policy.verdicts import Verdict
+from piecework.kernel.rules import REMOTE_ATTEMPTS
+
+Answer = dict[str, Json]
+ACCEPTED: Final[Answer] = {"accepted": True}
+
+
+def standing_answer(read: Read, intent: Intent) -> Answered | None:
+    """The answer that a repeat gets, or None when the key is unused or free again.
+
+    Raises:
+        ConflictError: the key stands for another intent.
+    """
+    answered, execution = read.answered, checks.known(read)
+    if answered is None or _is_free(answered, execution, read, intent):
+        return None
+    if not intent.is_told_by(answered.fingerprint):
+        raise ConflictError("the idempotency key was used for another intent")
+    return answered
+
+
+def must_look_up_step(read: Read) -> bool:
+    """Whether the key's step has ended, so that only its record tells how."""
+    answered, execution = read.answered, read.execution
+    return bool(answered and answered.step_id and execution and answered.step_id not in execution.steps)
+
+
+def needs_verdict(read: Read, intent: Intent) -> bool:
+    """Check an intent that is no repeat; whether the policy is to be asked about it.
+
+    Raises:
+        ConflictError: the execution takes no intents, or no more steps.
+        ValidationError: the intent lacks what its type needs.
+    """
+    if standing_answer(read, intent):
+        return False
+    execution = checks.known(read)
+    checks.takes_intents(execution)
+    checks.fields(intent)
+    if intent.type == INVOKE_TOOL:
+        checks.takes_another_step(execution)
+    return intent.type == INVOKE_TOOL
+
+
+def act(draft: Draft, read: Read, command: Act) -> Decision:
+    """Answer an intent; the caller has checked its session, and brings the verdict that `needs_verdict` asks for."""
+    intent = command.intent
+    standing = standing_answer(read, intent)
+    if standing:
+        return _repeat(draft, read, standing)
+    asks_policy = needs_verdict(read, intent)
+    draft.keep_session()
+    if asks_policy:
+        answer, step_id = _invoke(draft, read, command)
+    else:
+        answer, step_id = PLAIN[intent.type](draft, intent), ""
+        draft.count(metrics.intents(intent.type, "accepted"))
+    if intent.idempotency_key:
+        key, mark = intent.idempotency_key, intent.fingerprint
+        draft.answered = Answered(key, mark, answer, step_id, command.session_id)
+        draft.freed_key = key if read.answered else ""
+    return Decision(draft.change(), answer)
+
+
+def _is_free(answered: Answered, execution: Execution, read: Read, intent: Intent) -> bool:
+    """A key whose step was cancelled is free; so is a `wait` of an earlier session, whose block is gone."""
+    if answered.step_id:
+        has_outcome = read.step is not None and read.step.outcome is not None
+        return answered.step_id not in execution.steps and not has_outcome
+    session_id = execution.session.id if execution.session else ""
+    return intent.type == WAIT and intent.is_told_by(answered.fingerprint) and answered.session_id != session_id
+
+
+def _repeat(draft: Draft, read: Read, answered: Answered) -> Decision:
+    """The stored answer; the outcome of a step that has ended is pushed again, for a handler that started over."""
+    if draft.state.status.is_terminal:
+        return Decision(None, answered.answer)
+    outcome = read.step.outcome if read.step else None
+    session = draft.state.session
+    if outcome is None and session and session.has_shown_life:
+        return Decision(None, answered.answer)
+    draft.keep_session()
+    if outcome:
+        if answered.answer.get("pending_approval"):
+            draft.push("approval.resolved", answered.step_id, approved=not outcome.is_denied)
+        draft.push("tool.result", answered.step_id)
+    return Decision(draft.change(), answered.answer)
+
+
+def _invoke(draft: Draft, read: Read, command: Act) -> tuple[Answer, str]:
+    verdict = command.verdict
+    if verdict is None:
+        raise RuntimeError("a tool call is decided with the policy's verdict")
+    for row, amount in metrics.policy_time(command.policy_seconds).items():
+        draft.counts[row] = amount
+    if verdict.decision is Policy.DENY or command.over_limit:
+        return _deny(draft, command, verdict), ""
+    kept = _kept_answer(draft, read, command.intent) if verdict.decision is Policy.REQUIRE_APPROVAL else None
+    if kept and not kept.approved:
+        return _deny_again(draft, command.intent, verdict, kept), ""
+    step_id = draft.fresh()
+    intent = command.intent
+    arguments, has_arguments = intent.arguments, intent.has_arguments
+    asks = verdict.decision is Policy.REQUIRE_APPROVAL and kept is None
+    record = StepRecord(step_id, intent.tool_id, intent.remote, arguments, has_arguments, asked=asks)
+    draft.new_steps.append(record)
+    if asks:
+        return _ask_person(draft, intent, verdict, step_id), step_id
+    if kept:
+        return _run_let_through(draft, command, kept, step_id), step_id
+    return _run(draft, command, verdict, step_id), step_id
+
+
+def _deny(draft: Draft, command: Act, verdict: Verdict) -> Answer:
+    intent, reason = command.intent, verdict.reason
+    if command.over_limit and verdict.rate_limit:
+        reason = verdict.rate_limit.refusal(verdict.rule_id)
+    told: Answer = {"intent_type": intent.type, "tool_id": intent.tool_id, "reason": reason, "rule_id": verdict.rule_id}
+    draft.append("intent.denied", told | _given(intent))
+    draft.count(metrics.intents(intent.type, "rate_limited" if command.over_limit else "denied"))
+    return {"accepted": False, "error": reason or f"denied by rule {verdict.rule_id}", "rule_id": verdict.rule_id}
+
+
+def _run(draft: Draft, command: Act, verdict: Verdict, step_id: str) -> Answer:
+    intent = command.intent
+    until = draft.now_ms + (verdict.timeout_ms or draft.rules.step_timeout_ms)
+    accepted = _accept(draft, intent, {"tool_id": intent.tool_id} | _given(intent))
+    attempts = REMOTE_ATTEMPTS if intent.remote else 1
+    entries = [("step.created", _created(intent, attempts, until), step_id)]
+    if intent.remote:
+        entries.append(("step.dispatched", _job(draft, until), step_id))
+    draft.batch(entries, chain=accepted)
+    if intent.remote:
+        draft.dispatch(step_id, command.linked)
+    draft.count(metrics.intents(intent.type, "accepted"))
+    return ACCEPTED | {"step_id": step_id}
+
+
+def _kept_answer(draft: Draft, read: Read, intent: Intent) -> Kept | None:
+    """What a person said about this call when no agent was there to hear it; it is used up."""
+    mark = mark_of(intent.tool_id, intent.remote, intent.arguments)
+    kept = draft.approvals.for_call(mark, intent.idempotency_key, is_key_new=read.answered is None)
+    if kept:
+        draft.approvals = draft.approvals.used(kept)
+    return kept
+
+
+def _run_let_through(draft: Draft, command: Act, kept: Kept, step_id: str) -> Answer:
+    """A person has let the call through already, so it runs as one that the policy allows, but once."""
+    intent, until = command.intent, draft.now_ms + draft.rules.step_timeout_ms
+    accepted = _accept(draft, intent, {"tool_id": intent.tool_id} | _given(intent))
+    created = _created(intent, 1, until) | {"remote": intent.remote, "answered_as": kept.step_id}
+    entries = [("step.created", created, step_id)]
+    if intent.remote:
+        entries.append(("step.dispatched", _job(draft, until), step_id))
+    draft.batch(entries, chain=accepted)
+    if intent.remote:
+        draft.approvals = draft.approvals.let_through(step_id, kept, intent.idempotency_key)
+        draft.dispatch(step_id, command.linked)
+    draft.count(metrics.intents(intent.type, "accepted"))
+    return ACCEPTED | {"step_id": step_id}
+
+
+def _deny_again(draft: Draft, intent: Intent, verdict: Verdict, kept: Kept) -> Answer:
+    told: Answer = {"intent_type": intent.type, "tool_id": intent.tool_id, "reason": kept.reason}
+    draft.append("intent.denied", told | {"rule_id": verdict.rule_id, "answered_as": kept.step_id} | _given(intent))
+    draft.count(metrics.intents(intent.type, "denied"))
+    return {"accepted": False, "error": kept.reason, "rule_id": verdict.rule_id}
+
+
+def _job(draft: Draft, until_ms: int) -> Answer:
+    return {"runner_id": "", "job_id": draft.fresh(), "deadline": rfc3339(until_ms)}
+
+
+def _ask_person(draft: Draft, intent: Intent, verdict: Verdict, step_id: str) -> Answer:
+    until = draft.now_ms + draft.rules.step_timeout_ms
+    call: Answer = {"tool_id": intent.tool_id, "arguments": intent.arguments}
+    blocked = {"reason": "approval", "ref": step_id} | call | ({"remote": True} if intent.remote else {})
+    asked = call | {"remote": intent.remote, "reason": verdict.reason}
+    draft.batch(
+        [
+            ("step.created", _created(intent, 1, until), step_id),
+            ("step.approval_required", asked, step_id),
+            ("execution.blocked", blocked, ""),
+        ]
+    )
+    mark = mark_of(intent.tool_id, intent.remote, intent.arguments)
+    draft.approvals = draft.approvals.asked(step_id, mark, intent.idempotency_key)
+    draft.count(metrics.intents(intent.type, "pending_approval"))
+    return ACCEPTED | {"step_id": step_id, "pending_approval": True}
+
+
+def _wait(draft: Draft, intent: Intent) -> Answer:
+    accepted = _accept(draft, intent, {"signal_type": intent.signal_type})
+    stored = oldest_signal(draft.state, intent.signal_type)
+    if stored is None:
+        draft.append("execution.blocked", {"reason": "signal", "ref": intent.signal_type}, chain=accepted)
+        return ACCEPTED
+    draft.append("execution.resumed", {"reason": f"{SIGNAL_RESUMES}{intent.signal_type}"}, chain=accepted)
+    draft.push("signal.received", str(stored.sequence))
+    return ACCEPTED
+
+
+def _complete(draft: Draft, intent: Intent) -> Answer:
+    _all_ended(draft.state)
+    given = intent.has_output or intent.output is not None
+    accepted = _accept(draft, intent, {"output": intent.output} if given else {})
+    draft.append("execution.completed", {"output": intent.output}, chain=accepted)
+    draft.output = intent.output
+    draft.keep_session_after_end()
+    return ACCEPTED
+
+
+def _fail(draft: Draft, intent: Intent) -> Answer:
+    _all_ended(draft.state)
+    accepted = _accept(draft, intent, {"error": intent.error})
+    draft.append("execution.failed", {"error": intent.error}, chain=accepted)
+    draft.keep_session_after_end()
+    return ACCEPTED
+
+
+def _all_ended(execution: Execution) -> None:
+    if execution.steps:
+        raise ConflictError(f"{len(execution.steps)} steps are still active")
+
+
+def _accept(draft: Draft, intent: Intent, details: Answer) -> str:
+    payload: Answer = {"intent_type": intent.type}
+    return draft.append("intent.accepted", payload | ({"details": details} if details else {})).id
+
+
+def _given(intent: Intent) -> Answer:
+    """The members of a tool call that events show only if they are there."""
+    arguments = {"arguments": intent.arguments} if intent.has_arguments else {}
+    key = {"idempotency_key": intent.idempotency_key} if intent.idempotency_key else {}
+    return arguments | key
+
+
+def _created(intent: Intent, attempts: int, until_ms: int) -> Answer:
+    return {
+        "tool_id": intent.tool_id,
+        "tool_version": 0,
+        "arguments": intent.arguments,
+        "max_attempts": attempts,
+        "attempt": 1,
+        "deadline": rfc3339(until_ms),
+    }
+
+
+PLAIN: Final = {WAIT: _wait, COMPLETE: _complete, FAIL: _fail}

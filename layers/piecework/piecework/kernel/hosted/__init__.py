@@ -1,0 +1,1 @@
+"""Hosted agents: executors that run without a stream."""

@@ -1,0 +1,217 @@
+"""Runs of hosted agents: one wake-up looks at one execution, and runs its executor from the top if it is its turn.
+
+One run at a time: a lease of seconds, renewed while the executor works. Who comes while another runs leaves a mark, and
+the one who runs looks once more before it gives the lease back, so no result that came meanwhile is overlooked. Before
+each step, tool and end a run asks for its right (`right.py`): one that was taken over ends there, whatever it made.
+
+| crash after | what follows |
+|---|---|
+| the lease was taken | it lapses; the message comes back, or the execution's due time wakes it: the run starts again |
+| a `run.step` was recorded | the same; the step is not run again |
+| a `run.tool` was asked for | the same; the call has its key, so it is made once, and the run waits for its answer |
+| the end was recorded | nothing: an execution that has ended is not run |
+"""
+
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from piecework.durable.pieces import Claim, State, piece_key
+from piecework.durable.renewal import Renewal
+from piecework.durable.steps import PieceSteps, StepTable
+from piecework.errors import LeaseLost, PieceworkError, Retryable, Unprocessable
+from piecework.extend.bounds import REASON_BYTES
+from piecework.extend.executors import Executor, Log, Outcome, Run, Task
+from piecework.extend.faults import fault_of
+from piecework.extend.right import Right, RightLost
+from piecework.kernel.errors import ConflictError, UnauthorizedError
+from piecework.kernel.hosted.tasks import deadline_ms, output_problem, task_of
+from piecework.kernel.hosted.tools import Acting, Diverged, Halt, Tools
+from piecework.kernel.model.commands import COMPLETE, FAIL, Intent
+from piecework.kernel.model.hosted import is_idle
+from piecework.kernel.model.ports import Executions, View
+from piecework.kernel.rules import Rules
+from piecework.kernel.service.commits import now_ms
+
+LEASE_MS: Final = 15_000  # three missed renewals; a killed run is taken over after this
+MOST_TRIES: Final = 5  # runs in a row that came to nothing, by a transient failure or a lost process
+FIRST_DELAY_MS: Final = 2_000  # before the second try; twice as long before each further one
+STEPS_KEPT_SECONDS: Final = 86_400  # beyond the execution's own time
+
+FAILED: Final = "the executor failed; the log has the reason"
+LOST: Final = f"the executor was started {MOST_TRIES} times and never came to an end"
+NO_EXECUTOR: Final = "no executor of this name is deployed any more"
+
+
+class Leases(Protocol):
+    """Who may run an execution now."""
+
+    def claim(self, execution_id: str, token: str, now_ms: int, until_ms: int) -> int | None:
+        """The how-manieth try in a row this is; None when another run holds it, which then looks again."""
+
+    def renew(self, execution_id: str, token: str, until_ms: int) -> None:
+        """Raises LeaseLost."""
+
+    def release(self, execution_id: str, token: str) -> bool:
+        """Give the lease back, the tries forgotten; False when somebody came meanwhile: then look again first.
+
+        Raises:
+            LeaseLost: another run has taken over.
+        """
+
+    def give_up(self, execution_id: str, token: str) -> None:
+        """Give the lease back after a try that failed; nothing happens when it is lost."""
+
+
+class Named(Protocol):
+    """Finds executors."""
+
+    def __call__(self, name: str) -> Executor: ...
+
+
+class End(NamedTuple):
+    """How a run ended, in a word for the log; `again_ms` when it is to be tried again after that time."""
+
+    word: str
+    again_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostedPorts:
+    """Everything outside that runs of hosted agents stand on."""
+
+    executions: Executions
+    kernel: Acting
+    leases: Leases
+    steps: StepTable
+    executor_of: Named
+    wake: Callable[[str, int], None]  # an execution's id, after a delay in milliseconds
+    log: Log
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """Looks at hosted executions."""
+
+    ports: HostedPorts
+    rules: Rules = field(default_factory=Rules)
+    clock: Callable[[], int] = now_ms
+    token: Callable[[], str] = lambda: secrets.token_hex(16)
+    renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
+
+    def look(self, execution_id: str, until_ms: int) -> str:
+        """Run the executor if it is its turn; what came of it, in a word.
+
+        Raises:
+            PieceworkError: a store is out of reach; look again later.
+        """
+        view = self.ports.executions.view(execution_id)
+        if view is None or not is_idle(view.execution):
+            return "nothing"
+        token, now = self.token(), self.clock()
+        tries = self.ports.leases.claim(execution_id, token, now, now + LEASE_MS)
+        if tries is None:
+            return "busy"
+        right = self._right(execution_id, token, now + LEASE_MS)
+        try:
+            with self.renewal(right.renew):
+                end = self._runs(execution_id, token, tries, until_ms, right)
+        except (LeaseLost, RightLost):
+            return "lost"
+        if end.again_ms is not None:
+            self.ports.leases.give_up(execution_id, token)
+            self.ports.wake(execution_id, end.again_ms)
+        return end.word
+
+    def _right(self, execution_id: str, token: str, until_ms: int) -> Right:
+        def renew(later_ms: int) -> None:
+            self.ports.leases.renew(execution_id, token, later_ms)
+
+        return Right(renew, until_ms, self.clock, lease_ms=LEASE_MS)
+
+    def _runs(self, execution_id: str, token: str, tries: int, until_ms: int, right: Right) -> End:
+        """Run until nobody has come meanwhile; the lease is given back unless the run is to be tried again."""
+        word = "nothing"
+        while True:
+            view = self.ports.executions.view(execution_id)
+            if view is not None and is_idle(view.execution):
+                end = self._run(view, token, tries, until_ms, right)
+                if end.again_ms is not None:
+                    return end
+                word = end.word
+            if self.ports.leases.release(execution_id, token):
+                return End(word)
+
+    def _run(self, view: View, token: str, tries: int, until_ms: int, right: Right) -> End:
+        if tries > MOST_TRIES:
+            return self._fail(view, LOST)
+        try:
+            executor = self.ports.executor_of(view.execution.agent_id)
+        except Unprocessable:
+            return self._fail(view, NO_EXECUTOR)
+        task = task_of(view, executor, deadline_ms(view, executor, self.rules, self.clock(), until_ms))
+        tools = Tools(self.ports.executions, self.ports.kernel, view.execution.id, session_of(view))
+        try:
+            outcome = executor(task, self._facilities(task, token, tools, right))
+            right.check()  # the executor may have caught what should have ended it
+            tools.check_ended()
+        except Halt as halt:
+            return self._halted(view, tools.halt or halt)
+        except PieceworkError as error:
+            right.check()
+            return self._halted(view, tools.halt) if tools.halt else self._refused(view, error, tries)
+        except Exception as bug:  # noqa: BLE001  # an executor's bug: logged, and told without its text
+            self.ports.log.warning("executor_failed", executor=executor.name, **fault_of(bug))
+            right.check()
+            return self._halted(view, tools.halt) if tools.halt else self._fail(view, FAILED)
+        return self._halted(view, tools.halt) if tools.halt else self._complete(view, task, outcome)
+
+    def _facilities(self, task: Task, token: str, tools: Tools, right: Right) -> Run:
+        key = piece_key("kernel", task.caller, task.execution_id)
+        claim = Claim(key, token, "", after=State.RUNNING)  # an earlier run may have recorded steps
+        ends_s = (self.clock() + self.rules.execution_timeout_ms) // 1000 + STEPS_KEPT_SECONDS
+        return Run(
+            remaining_ms=lambda: task.deadline_ms - self.clock(),
+            steps=PieceSteps(self.ports.steps, claim, lambda: ends_s),
+            log=self.ports.log,
+            on_progress=lambda pct, _: self.ports.log.info("progress", execution_id=task.execution_id, pct=pct),
+            call_tool=tools.call,
+            right=right,
+        )
+
+    def _halted(self, view: View, halt: Halt) -> End:
+        return self._fail(view, str(halt)) if isinstance(halt, Diverged) else End(type(halt).__name__.lower())
+
+    def _refused(self, view: View, error: PieceworkError, tries: int) -> End:
+        if not error.retryable:
+            return self._fail(view, error.message)
+        if tries < MOST_TRIES:
+            return End("retry", FIRST_DELAY_MS * 2 ** (tries - 1))
+        told = f": {error.message}" if isinstance(error, Retryable) else ""
+        return self._fail(view, f"the executor gave up after {tries} tries{told}")
+
+    def _complete(self, view: View, task: Task, outcome: Outcome) -> End:
+        problem = output_problem(task, outcome.output)
+        if problem is not None:
+            return self._fail(view, problem)
+        return self._end(view, Intent(COMPLETE, output=outcome.output, has_output=True), "completed")
+
+    def _fail(self, view: View, reason: str) -> End:
+        text = reason.encode("utf-8", "replace")[:REASON_BYTES].decode("utf-8", "ignore")
+        return self._end(view, Intent(FAIL, error=text or FAILED), "failed")
+
+    def _end(self, view: View, intent: Intent, word: str) -> End:
+        """Record the end, unless the execution has moved on: then nothing that was made counts."""
+        try:
+            self.ports.kernel.intent(view.execution.id, session_of(view), intent)
+        except (ConflictError, UnauthorizedError):
+            return End("gone")
+        return End(word)
+
+
+def session_of(view: View) -> str:
+    """The session an execution is run under."""
+    session = view.execution.session
+    return session.id if session else ""

@@ -1,0 +1,1 @@
+"""What an execution is: its events, its state, and what a command changes."""

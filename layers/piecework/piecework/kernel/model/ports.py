@@ -1,0 +1,291 @@
+"""What the kernel door asks of its store; every method is bounded, and reads are strongly consistent unless it says so.
+
+The adapters lie in `piecework.aws`, the in-memory twins in the tests' support; both pass the same contract tests.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from piecework.jsons import Json
+from piecework.kernel.model.changes import Answered, Change, HistoryEntry, JobPush, Push, QueuedJob, StepRecord
+from piecework.kernel.model.events import Event
+from piecework.kernel.model.state import Connection, Execution, Status
+
+
+class Moved(Exception):
+    """The execution has changed since it was read: read and decide again."""
+
+
+class ConnectionTaken(Exception):
+    """The runner's connection was given another job, or was replaced, since it was chosen: choose again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one request brings for a command."""
+
+    execution: Execution | None
+    answered: Answered | None = None
+    step: StepRecord | None = None
+    session_of: str | None = None  # the execution the session id was once given for; None: no such session
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An execution with its input and output."""
+
+    execution: Execution
+    input: Json
+    output: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which executions a list shows; every given condition holds."""
+
+    status: Status | None = None
+    agent_id: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An execution in a list."""
+
+    id: str
+    status: Status
+    agent_id: str
+    labels: Mapping[str, str]
+    created_at_ms: int
+    updated_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A step that waits for a person."""
+
+    execution_id: str
+    agent_id: str
+    step_id: str
+    tool_id: str
+    since_ms: int
+
+
+class Executions(Protocol):
+    """Executions, their logs, steps, sessions and lists."""
+
+    def read(
+        self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "", with_decision: bool = False
+    ) -> Read:
+        """The checkpoint and what else is named, in one request; with a step what a person said about it."""
+
+    def commit(self, change: Change) -> None:
+        """Apply a change in one transaction.
+
+        Raises:
+            Moved: the execution is not at `before`'s version, or its idempotency key was answered meanwhile.
+            ConnectionTaken: `job_push` names a connection that is no longer idle and of that generation.
+        """
+
+    def view(self, execution_id: str) -> View | None: ...
+
+    def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
+        """In sequence order without a gap; fewer than `limit` when the page would pass 4 MB."""
+
+    def history(self, execution_id: str, limit: int) -> list[tuple[HistoryEntry, StepRecord]]:
+        """The last entries, oldest first."""
+
+    def signal(self, execution_id: str, sequence: int) -> Json:
+        """The payload of a `signal.received` event."""
+
+    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
+        """Newest first, strictly after that (created_at_ms, id), fewer if `cursors.enough`; eventually consistent."""
+
+    def approvals(self, limit: int) -> list[Approval]: ...
+
+    def forget(self, execution_id: str) -> None:
+        """Remove an execution that is past its retention, with everything of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A connection of an agent."""
+
+    agent_id: str
+    consumer_id: str
+    generation: int
+    lease_until_ms: int  # of its open stream; or, once that has ended, the end of its grace
+    is_open: bool
+    doubted_until_ms: int = 0  # somebody has found this very lease about to lapse; the stream may answer until then
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An execution that waits for a consumer."""
+
+    execution_id: str
+    created_at_ms: int
+    claimed_until_ms: int = 0  # somebody is giving it out until then
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """An agent's consumers and what waits for them, read in one request."""
+
+    consumers: tuple[Consumer, ...]  # sorted by id; lapsed ones too
+    turn: int  # the agent's round-robin counter
+    waiting: tuple[str, ...]  # ids of executions that wait for a consumer, oldest first, at most 100
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message in an outbox."""
+
+    key: str  # sorts as the messages were written
+    push: Push | JobPush
+    taken_by: int  # the generation that took it; 0: none
+
+
+class Outbox(Protocol):
+    """Messages for one consumer or connection, in order; a stream names it by (`agent`|`runner`, owner, consumer)."""
+
+    def messages(self, kind: str, owner: str, consumer_id: str, limit: int) -> list[Message]: ...
+
+    def take(self, kind: str, owner: str, consumer_id: str, key: str, generation: int) -> bool:
+        """Mark a message as taken; False when another generation had taken it, or it is gone."""
+
+    def remove(self, kind: str, owner: str, consumer_id: str, keys: Sequence[str]) -> None: ...
+
+
+class Agents(Protocol):
+    """Connected consumers of agents."""
+
+    def connect(self, agent_id: str, consumer_id: str, lease_until_ms: int) -> tuple[Consumer, Consumer | None]:
+        """A new generation, and what it replaces; also writes the consumer's due row."""
+
+    def refresh(self, consumer: Consumer, lease_until_ms: int) -> bool:
+        """Extend the lease of an open stream; False when a newer generation has replaced it, or it is gone."""
+
+    def refresh_all(self, consumers: Sequence[Consumer], lease_until_ms: int) -> list[Consumer]:
+        """The same for up to 100 open streams at once; those that were replaced or are gone."""
+
+    def doubt(self, consumer: Consumer, until_ms: int) -> bool:
+        """Note that its lease seems to lapse, for its stream to answer until then; False when it has just done so."""
+
+    def end(self, consumer: Consumer, grace_until_ms: int) -> bool:
+        """The stream has ended; its successor has until then. False when it was replaced."""
+
+    def find(self, agent_id: str, consumer_id: str) -> Consumer | None: ...
+
+    def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
+        """An agent's consumers, sorted by id; lapsed ones too."""
+
+    def waiting(self, agent_id: str) -> list[Waiting]:
+        """Executions that wait for a consumer of an agent, oldest first, at most 100."""
+
+    def board(self, agent_id: str) -> Board: ...
+
+    def next_turn(self, agent_id: str) -> int:
+        """The agent's round-robin counter before it is moved on by one; no two callers get the same."""
+
+    def claim(self, agent_id: str, waiting: Waiting, until_ms: int) -> bool:
+        """Mark a waiting execution as being given out; False when it is gone, or somebody else's mark still counts."""
+
+    def sessions(self, agent_id: str, consumer_id: str) -> list[str]:
+        """The executions that hold a session of this consumer."""
+
+    def forget(self, consumer: Consumer) -> bool:
+        """Remove a lapsed consumer and its outbox; False when it has shown itself since, or came back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A connection of a runner."""
+
+    connection: Connection
+    generation: int
+    lease_until_ms: int
+    is_open: bool
+    tools: tuple[str, ...]
+    job_id: str = ""  # "": idle
+    execution_id: str = ""  # of that job
+    connected_at_ms: int = 0
+    doubted_until_ms: int = 0  # as a consumer's
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """A tool in the directory."""
+
+    id: str
+    description: str
+    input_schema: Json
+    runner_id: str
+    registered_at_ms: int
+
+
+class Runners(Protocol):
+    """Connected runners, their tools, the queue of jobs, the tool directory."""
+
+    def connect(
+        self, connection: Connection, tools: Sequence[str], lease_until_ms: int
+    ) -> tuple[Linked, Linked | None]:
+        """A new generation, idle, and what it replaces. A published list of tools is joined with the query's."""
+
+    def refresh(self, linked: Linked, lease_until_ms: int) -> bool: ...
+
+    def refresh_all(self, linked: Sequence[Linked], lease_until_ms: int) -> list[Linked]:
+        """The same for up to 100 open streams at once; those that were replaced or are gone."""
+
+    def doubt(self, linked: Linked, until_ms: int) -> bool: ...
+
+    def end(self, linked: Linked, grace_until_ms: int) -> bool: ...
+
+    def find(self, connection: Connection) -> Linked | None: ...
+
+    def connections(self, runner_id: str) -> list[Linked]: ...
+
+    def offering(self, tool_id: str) -> list[Linked]:
+        """Connections that advertise exactly this tool, in connection order; busy and lapsed ones too."""
+
+    def next_turn(self, tool_id: str) -> int:
+        """The tool's round-robin counter, moved on by one."""
+
+    def set_tools(self, runner_id: str, tools: Sequence[str]) -> bool:
+        """Replace the list of all connections of a runner; False when the runner was never seen."""
+
+    def free(self, connection: Connection, job_id: str) -> bool:
+        """Make a connection idle if it holds that job, outside of a change (late results, section 1.6)."""
+
+    def queued(self, tool_id: str, now_ms: int, limit: int) -> list[QueuedJob]:
+        """Jobs of a tool that may go now, oldest first."""
+
+    def unclaimed(self, tool_id: str, now_ms: int) -> list[QueuedJob]:
+        """The oldest jobs of a tool that may go now and that nobody is handing out, at most 10."""
+
+    def claim_job(self, job: QueuedJob, until_ms: int) -> bool:
+        """Mark a queued job as being handed out; False when it is gone, or somebody else's mark still counts."""
+
+    def unclaim_job(self, job: QueuedJob) -> None:
+        """Take the mark off a job that is still queued."""
+
+    def publish(self, runner_id: str, tools: Sequence[ToolEntry]) -> None:
+        """Replace a runner's part of the directory, and its tools."""
+
+    def directory(self, prefix: str) -> list[ToolEntry]:
+        """One entry per tool id, the newest registration; sorted by id. Prefix: equal, or followed by `.` or `_`."""
+
+    def forget(self, linked: Linked) -> bool:
+        """Remove a lapsed connection and its outbox; False when it has shown itself since, or came back."""
+
+    def delete(self, runner_id: str) -> bool:
+        """Remove a runner, its connections and its part of the directory; False when it was never seen."""
+
+
+class Counters(Protocol):
+    """The numbers behind /metrics, summed over all copies (section 7)."""
+
+    def add(self, counts: Mapping[str, float]) -> None: ...
+
+    def all(self) -> Mapping[str, float]: ...

@@ -1,0 +1,1 @@
+"""The kernel door's operations, and what each commit sets off."""

@@ -1,0 +1,89 @@
+"""Assignment: executions that wait go round the connected consumers of their agent (specification sections 1.9, 3.2).
+
+A new execution is given to a consumer in the transaction that creates it. One that has to wait is given out later, by
+whoever made it wait or by the agent's streams: they mark it first, so that two who see the same executions do not do
+the same work, and a turn that was taken is used.
+
+Who makes an execution wait writes its marker and then looks for consumers; who connects writes the consumer and then
+looks for markers. So one of the two sees the other, and whoever comes second is refused by the execution's own version.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from piecework.kernel.model.ports import Agents, Consumer, Waiting
+from piecework.kernel.model.state import Execution
+from piecework.kernel.service.meeting import met
+
+MOST_AT_ONCE: Final = 10  # executions given out by one offer; a stream writes them, then offers again
+CLAIM_MS: Final = 2_000  # a mark's life; an assignment gives up before (service.py, FRESH_MS)
+LOST_CLAIMS: Final = 3  # after so many others are at work on the same executions, and will do the rest
+
+
+class Assigning(Protocol):
+    """The part of the kernel that ties an execution to a consumer."""
+
+    def assign(self, execution_id: str, consumer_id: str, agent_id: str) -> bool:
+        """False when it no longer waits."""
+
+
+class RoundRobin:
+    """Chooses consumers in turn, for new executions and for those that wait."""
+
+    def __init__(self, agents: Agents, clock: Callable[[], int], kernel: Assigning) -> None:
+        self._agents, self._clock, self._kernel = agents, clock, kernel
+
+    def choose(self, agent_id: str) -> str:
+        """The connected consumer whose turn it is; empty when there is none."""
+        return self._next(agent_id, connected_at(self._agents.consumers(agent_id), self._clock()))
+
+    def give(self, execution: Execution) -> bool:
+        """Give one waiting execution to a connected consumer; False when nobody is there, or somebody else gives it."""
+        agent_id = execution.agent_id
+        connected = connected_at(self._agents.consumers(agent_id), self._clock())
+        if not connected or not self._claim(agent_id, Waiting(execution.id, execution.created_at_ms)):
+            return False
+        return self._assign(execution.id, self._next(agent_id, connected), agent_id)
+
+    def offer(self, agent_id: str) -> int:
+        """Give waiting executions to connected consumers, oldest first; how many were given.
+
+        What goes wrong for one execution keeps it waiting, and a later offer tries again.
+        """
+        given, lost, unused = 0, 0, ""
+        waiting = self._unclaimed(agent_id)
+        consumers = self._agents.consumers(agent_id) if waiting else ()
+        while waiting and given < MOST_AT_ONCE and lost < LOST_CLAIMS:
+            if not (connected := connected_at(consumers, self._clock())):
+                break
+            oldest = waiting.pop(0)
+            if not self._claim(agent_id, oldest):
+                lost, waiting = lost + 1, self._unclaimed(agent_id)
+                continue
+            consumer_id = unused or self._next(agent_id, connected)
+            is_given = self._assign(oldest.execution_id, consumer_id, agent_id)
+            given, unused = given + is_given, "" if is_given else consumer_id
+        return given
+
+    def _unclaimed(self, agent_id: str) -> list[Waiting]:
+        now = self._clock()
+        return [waiting for waiting in self._agents.waiting(agent_id) if waiting.claimed_until_ms <= now]
+
+    def _claim(self, agent_id: str, waiting: Waiting) -> bool:
+        return self._agents.claim(agent_id, waiting, self._clock() + CLAIM_MS)
+
+    def _next(self, agent_id: str, connected: Sequence[Consumer]) -> str:
+        if len(connected) < 2:
+            return connected[0].consumer_id if connected else ""
+        return connected[self._agents.next_turn(agent_id) % len(connected)].consumer_id
+
+    def _assign(self, execution_id: str, consumer_id: str, agent_id: str) -> bool:
+        is_given = False
+        with met("an execution was not given to its agent"):
+            is_given = self._kernel.assign(execution_id, consumer_id, agent_id)
+        return is_given
+
+
+def connected_at(consumers: Sequence[Consumer], now_ms: int) -> list[Consumer]:
+    """The consumers with an open stream that showed itself lately, sorted by id."""
+    return [consumer for consumer in consumers if consumer.is_open and consumer.lease_until_ms > now_ms]

@@ -1,0 +1,198 @@
+"""One command: read once, decide, store in one transaction; when somebody else was faster, read and decide again.
+
+| crash after | what the next one sees |
+|---|---|
+| the read, the policy's verdict | nothing happened; a rate window may count a call that never was |
+| the commit | the command is stored; a caller that repeats it with its key gets the stored answer |
+| what follows the commit (offers, hand-outs) | streams, results and sweeps offer and hand out again |
+"""
+
+import random as randomness
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from piecework.errors import Unavailable
+from piecework.jsons import Json
+from piecework.kernel import clocks
+from piecework.kernel.decide.command import decide
+from piecework.kernel.errors import ExecutionTainted, ServiceUnavailable
+from piecework.kernel.model import timers
+from piecework.kernel.model.changes import Change
+from piecework.kernel.model.commands import Command, Expire
+from piecework.kernel.model.drafts import Decision, NewId
+from piecework.kernel.model.evolve import LogBroken
+from piecework.kernel.model.ports import ConnectionTaken, Executions, Linked, Moved, Read
+from piecework.kernel.model.state import Connection, Execution
+from piecework.kernel.rules import Rules
+from piecework.kernel.service.meeting import met
+
+FIRST_PAUSE: Final = 0.01  # seconds
+LONGEST_PAUSE: Final = 0.2
+PATIENCE: Final = 4.0  # seconds slept over conflicts; a burst of 20 writers needs about one
+
+
+class Assigner(Protocol):
+    """Brings executions and their agents' consumers together."""
+
+    def choose(self, agent_id: str) -> str:
+        """A consumer for a new execution; empty when nobody is there."""
+
+    def give(self, execution: Execution) -> bool:
+        """Give one waiting execution out; False when it keeps waiting."""
+
+    def offer(self, agent_id: str) -> int:
+        """Give some of an agent's waiting executions out; how many."""
+
+
+class Dispatcher(Protocol):
+    """Brings jobs and connections together."""
+
+    def choose(self, tool_id: str) -> Linked | None: ...
+
+    def pump_tool(self, tool_id: str) -> bool: ...
+
+    def pump(self, connection: Connection) -> bool: ...
+
+
+class NoAgents:
+    """Where no agents are connected."""
+
+    def choose(self, agent_id: str) -> str:
+        return ""
+
+    def give(self, execution: Execution) -> bool:
+        return False
+
+    def offer(self, agent_id: str) -> int:
+        return 0
+
+
+class NoRunners:
+    """Where no runners are connected."""
+
+    def choose(self, tool_id: str) -> Linked | None:
+        return None
+
+    def pump_tool(self, tool_id: str) -> bool:
+        return False
+
+    def pump(self, connection: Connection) -> bool:
+        return False
+
+
+# Decides from what was read, the time, and how often a chosen connection was lost to another job.
+Attempt = Callable[[Read, int, int], Decision]
+
+
+def now_ms() -> int:
+    """The present time."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Time, chance and ids: what tests replace."""
+
+    clock: Callable[[], int] = now_ms
+    new_id: NewId = clocks.new_id
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = randomness.random  # spreads writers; guards nothing
+
+
+class Commits:
+    """Carries commands out."""
+
+    def __init__(self, executions: Executions, rules: Rules, around: Surroundings) -> None:
+        self._executions, self._rules, self._around = executions, rules, around
+        self.assigner: Assigner = NoAgents()
+        self.dispatcher: Dispatcher = NoRunners()
+
+    def run(
+        self,
+        execution_id: str,
+        attempt: Attempt,
+        *,
+        key: str = "",
+        step_id: str = "",
+        session_id: str = "",
+        with_decision: bool = False,
+    ) -> Json:
+        """Decide and store a command; timers that have come are settled first. Returns the decision's answer.
+
+        Raises:
+            KernelError: the command is refused, or too many writers met on the execution.
+        """
+        slept, conflicts, taken = 0.0, 0, 0
+        while True:
+            read = self._executions.read(
+                execution_id, key=key, step_id=step_id, session_id=session_id, with_decision=with_decision
+            )
+            expires = self._must_expire(read)
+            try:
+                decision = self.decided(read, Expire()) if expires else attempt(read, self._now(read), taken)
+                self._store(decision.change)
+            except Moved:
+                slept += self._pause(conflicts, slept)
+                conflicts += 1
+                continue
+            except ConnectionTaken:
+                taken += 1
+                continue
+            if not expires and not decision.again:
+                return decision.answer
+
+    def run_command(self, execution_id: str, command: Command, *, step_id: str = "") -> Json:
+        """The same for a command that needs nothing else; False when there is no such execution."""
+
+        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
+            return self.decided(read, command) if read.execution else Decision(None, answer=False)
+
+        return self.run(execution_id, attempt, step_id=step_id)
+
+    def decided(self, read: Read, command: Command) -> Decision:
+        """What a command comes to now.
+
+        Raises:
+            KernelError: it is refused.
+        """
+        try:
+            return decide(read, command, self._around.clock(), self._rules, self._around.new_id)
+        except LogBroken:
+            raise ExecutionTainted from None
+
+    def follow(self, change: Change) -> bool:
+        """Give out what a stored change has made possible; whether its execution was.
+
+        The change stands whatever comes of this: streams and sweeps do the same again.
+        """
+        with suppress(Unavailable), met("what a command made possible was not given out"):
+            for job in change.queue:
+                if job.not_before_ms <= change.after.clock_ms:
+                    self.dispatcher.pump_tool(job.tool_id)
+            for connection, _ in change.free:
+                self.dispatcher.pump(connection)
+            if change.after.is_waiting:
+                return self.assigner.give(change.after)
+        return False
+
+    def _store(self, change: Change | None) -> None:
+        if change:
+            self._executions.commit(change)
+            self.follow(change)
+
+    def _now(self, read: Read) -> int:
+        now = self._around.clock()
+        return max(now, read.execution.clock_ms) if read.execution else now
+
+    def _must_expire(self, read: Read) -> bool:
+        return read.execution is not None and timers.must_expire(read.execution, self._now(read), self._rules)
+
+    def _pause(self, conflicts: int, slept: float) -> float:
+        if slept >= PATIENCE:
+            raise ServiceUnavailable("too many writers on this execution; try again")
+        pause = self._around.random() * min(LONGEST_PAUSE, FIRST_PAUSE * float(2**conflicts))
+        self._around.sleep(pause)
+        return max(pause, FIRST_PAUSE / 4)

@@ -1,0 +1,148 @@
+"""Taking an intent: its session, its key, the policy's verdict, the command (specification sections 1.3, 2.9)."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from piecework.jsons import Json
+from piecework.kernel.decide import checks
+from piecework.kernel.decide import intents as decide_intents
+from piecework.kernel.errors import ConflictError
+from piecework.kernel.model.commands import Act, Intent
+from piecework.kernel.model.drafts import Decision
+from piecework.kernel.model.ports import Executions, Moved, Read
+from piecework.kernel.model.state import Execution
+from piecework.kernel.policy.verdicts import Call, Verdict
+from piecework.kernel.policy.verdicts import Decision as Policy
+from piecework.kernel.policy.windows import RateWindows
+from piecework.kernel.service.commits import Commits, Surroundings
+from piecework.kernel.service.sessions import Sessions
+
+CHOICES: Final = 3  # connections tried for a job before it queues
+TWIN_PAUSE: Final = 0.1  # seconds; for a concurrent twin of a call to store the answer that both will get
+
+
+class Judging(Protocol):
+    """The policy."""
+
+    def decide(self, call: Call) -> Verdict: ...
+
+
+@dataclass
+class Permit:
+    """One intent's place in its rate window; it is taken once, however often the intent is decided."""
+
+    is_taken: bool = False
+    has_waited: bool = False
+    has_looked_again: bool = False  # for an answer that was stored between the two halves of a read
+
+
+class Intents:
+    """Takes intents."""
+
+    def __init__(
+        self,
+        executions: Executions,
+        sessions: Sessions,
+        commits: Commits,
+        policy: Judging,
+        windows: RateWindows,
+        around: Surroundings,
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._executions, self._sessions, self._commits = executions, sessions, commits
+        self._policy, self._windows, self._around, self._timer = policy, windows, around, timer
+
+    def take(self, execution_id: str, session_id: str, intent: Intent) -> dict[str, Json]:
+        """The answer to an intent (section 2.9).
+
+        Raises:
+            KernelError: it is refused.
+        """
+        checks.lengths(intent)
+        permit = Permit()
+
+        def attempt(read: Read, now_ms: int, taken: int) -> Decision:
+            self._sessions.check(read, session_id, now_ms)
+            read = self._with_step_of_key(read, intent)
+            command = Act(session_id, intent)
+            if self._needs_verdict(read, intent, permit):
+                command = self._judged(command, checks.known(read), now_ms, permit, taken)
+            return self._commits.decided(read, command)
+
+        answer = self._commits.run(execution_id, attempt, key=intent.idempotency_key, session_id=session_id)
+        return dict(answer)
+
+    def _with_step_of_key(self, read: Read, intent: Intent) -> Read:
+        """The record of the step that a repeated key stands for, once that has ended.
+
+        Raises:
+            Moved: the execution changed between the two reads.
+        """
+        if not decide_intents.must_look_up_step(read) or read.answered is None or read.execution is None:
+            return read
+        key, step_id = intent.idempotency_key, read.answered.step_id
+        again = self._executions.read(read.execution.id, key=key, step_id=step_id)
+        if again.execution is None or again.execution.version != read.execution.version:
+            raise Moved
+        return again
+
+    def _needs_verdict(self, read: Read, intent: Intent, permit: Permit) -> bool:
+        """Check an intent; one with a key is not refused before its key was read after what refuses it.
+
+        Raises:
+            KernelError: it is refused.
+            Moved: look at both again.
+        """
+        try:
+            return decide_intents.needs_verdict(read, intent)
+        except ConflictError:
+            if read.answered or not intent.idempotency_key or permit.has_looked_again:
+                raise
+            permit.has_looked_again = True
+            raise Moved from None
+
+    def _judged(self, command: Act, execution: Execution, now_ms: int, permit: Permit, taken: int) -> Act:
+        began = self._timer()
+        verdict = self._policy.decide(call_of(execution, command.intent, now_ms))
+        command = replace(command, verdict=verdict, policy_seconds=self._timer() - began)
+        if verdict.decision is not Policy.ALLOW:
+            return command
+        if not self._is_permitted(command.intent, verdict, execution, now_ms, permit):
+            return replace(command, over_limit=True)
+        if command.intent.remote and taken < CHOICES:
+            return replace(command, linked=self._commits.dispatcher.choose(command.intent.tool_id))
+        return command
+
+    def _is_permitted(
+        self, intent: Intent, verdict: Verdict, execution: Execution, now_ms: int, permit: Permit
+    ) -> bool:
+        """Whether the rate window has room.
+
+        Raises:
+            Moved: it has none; perhaps because of a twin of this very call, whose answer is looked for once.
+        """
+        limit = verdict.rate_limit
+        if limit is None or permit.is_taken:
+            return True
+        permit.is_taken = self._windows.take(execution.agent_id, intent.tool_id, limit.max, limit.window_ms, now_ms)
+        if not permit.is_taken and intent.idempotency_key and not permit.has_waited:
+            permit.has_waited = True
+            self._around.sleep(TWIN_PAUSE)
+            raise Moved
+        return permit.is_taken
+
+
+def call_of(execution: Execution, intent: Intent, now_ms: int) -> Call:
+    """What the policy is told."""
+    return Call(
+        agent_id=execution.agent_id,
+        tool_id=intent.tool_id,
+        now_ms=now_ms,
+        labels=execution.labels,
+        arguments=intent.arguments,
+        has_arguments=intent.has_arguments,
+        step_count=execution.step_count,
+        age_ms=now_ms - execution.created_at_ms,
+    )

@@ -1,0 +1,333 @@
+"""The kernel door's operations, one method per endpoint or occasion (specification sections 1, 2 and 10.1)."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from piecework.errors import PieceworkError
+from piecework.jsons import Json
+from piecework.kernel.decide import checks
+from piecework.kernel.decide.answers import needs_another_look
+from piecework.kernel.decide.command import decide_new
+from piecework.kernel.decide.signals import step_let_through
+from piecework.kernel.errors import ConflictError, NotFoundError, SessionExpired
+from piecework.kernel.model import timers
+from piecework.kernel.model.changes import QueuedJob
+from piecework.kernel.model.commands import (
+    AgentLost,
+    Assign,
+    Cancel,
+    Create,
+    HandOut,
+    Intent,
+    JobResult,
+    Requeue,
+    SendFailed,
+    Signal,
+    Started,
+    StepResult,
+)
+from piecework.kernel.model.drafts import Decision
+from piecework.kernel.model.events import Event
+from piecework.kernel.model.evolve import APPROVALS
+from piecework.kernel.model.hosted import HOSTED
+from piecework.kernel.model.ports import (
+    Agents,
+    Approval,
+    Consumer,
+    Executions,
+    Filter,
+    Linked,
+    Moved,
+    Read,
+    Row,
+    Runners,
+    View,
+)
+from piecework.kernel.model.state import Execution, Step
+from piecework.kernel.policy.windows import RateWindows
+from piecework.kernel.rules import Rules
+from piecework.kernel.service.commits import Assigner, Commits, Dispatcher, Surroundings
+from piecework.kernel.service.intents import CHOICES, Intents, Judging
+from piecework.kernel.service.sessions import Sessions
+from piecework.kernel.service.touching import Touched, Touching
+from piecework.kernel.wire.cursors import page_of, place_of
+
+FRESH_MS: Final = 1_500  # a quarter of what a lapsed consumer stays on record
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything outside that the kernel stands on."""
+
+    executions: Executions
+    agents: Agents
+    runners: Runners
+    policy: Judging
+    windows: RateWindows
+
+
+class Kernel:
+    """Clients, agents, runners and timers, all through here; `connect` ties in who assigns and who dispatches."""
+
+    def __init__(self, ports: Ports, rules: Rules | None = None, around: Surroundings | None = None) -> None:
+        self.rules, self._around = rules or Rules(), around or Surroundings()
+        self._executions, self._agents, self._runners = ports.executions, ports.agents, ports.runners
+        self._commits = Commits(ports.executions, self.rules, self._around)
+        self._sessions = Sessions(ports.executions, ports.agents)
+        self._touching = Touching(ports.executions, ports.agents, self._commits, self.rules, self._around.clock)
+        self._intents = Intents(
+            ports.executions, self._sessions, self._commits, ports.policy, ports.windows, self._around
+        )
+
+    def connect(self, assigner: Assigner, dispatcher: Dispatcher) -> None:
+        """Tie in what runs after a commit; both use this kernel in turn."""
+        self._commits.assigner, self._commits.dispatcher = assigner, dispatcher
+
+    def create(self, agent_id: str, given: Json, labels: Mapping[str, str]) -> View:
+        """A new execution, given to a connected consumer at once if there is one."""
+        now = self._around.clock()
+        chosen = self._commits.assigner.choose(agent_id)
+        command = Create(self._around.new_id(now), agent_id, given, labels, chosen)
+        change = decide_new(command, now, self.rules, self._around.new_id).change
+        if change is None:
+            raise RuntimeError("an execution is created by a change")
+        self._executions.commit(change)
+        created = change.after
+        if self._commits.follow(change) or self._was_too_late(created, now):
+            created = self._executions.read(created.id).execution or created
+        return View(created, given, None)
+
+    def get(self, execution_id: str) -> View:
+        """An execution as it is now; timers that have come are settled first.
+
+        Raises:
+            NotFoundError: no such execution.
+        """
+        view = self._view(execution_id)
+        if not timers.must_expire(view.execution, self._around.clock(), self.rules):
+            return view
+        self.touch(execution_id)
+        return self._view(execution_id)
+
+    def executions(self, which: Filter, cursor: str, limit: int) -> tuple[list[Row], str]:
+        """A page of executions, newest first, and the cursor of the next one; empty when there is none.
+
+        Raises:
+            ValidationError: the cursor is none of ours.
+        """
+        return page_of(self._executions.rows(which, place_of(cursor), limit + 1), limit)
+
+    def cancel(self, execution_id: str) -> View:
+        """End an execution for its client.
+
+        Raises:
+            NotFoundError: no such execution.
+            ConflictError: it has ended.
+        """
+
+        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
+            checks.known(read)
+            return self._commits.decided(read, Cancel())
+
+        self._commits.run(execution_id, attempt)
+        return self._view(execution_id)
+
+    def signal(self, execution_id: str, signal_type: str, payload: Json, by: str = "") -> dict[str, Json]:
+        """Something from outside for an execution, by the token of that name; `already` when it was done before.
+
+        Raises:
+            NotFoundError: no such execution.
+            ConflictError: it has ended, or another answer about the step stands.
+            ValidationError: an approval that does not fit.
+        """
+        command, looks = Signal(signal_type, payload, by=by), iter((True,))
+
+        def attempt(read: Read, _now_ms: int, taken: int) -> Decision:
+            checks.known(read)
+            if needs_another_look(read, command) and next(looks, False):
+                raise Moved
+            step = step_let_through(read, command)
+            return self._commits.decided(read, self._with_connections(read, command, step, taken) if step else command)
+
+        step_id = command.step_id if signal_type in APPROVALS else ""
+        answer = self._commits.run(execution_id, attempt, step_id=step_id, with_decision=bool(step_id))
+        return dict(answer)
+
+    def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
+        """A page of the log; empty for an unknown execution."""
+        return self._executions.events(execution_id, after, limit)
+
+    def approvals(self, limit: int) -> list[Approval]:
+        """Steps that wait for a person."""
+        return self._executions.approvals(limit)
+
+    def intent(self, execution_id: str, session_id: str, intent: Intent) -> dict[str, Json]:
+        """What an agent wants, and the answer of section 2.9.
+
+        Raises:
+            KernelError: it is refused.
+        """
+        with self._ending_lapsed(execution_id, session_id):
+            return self._intents.take(execution_id, session_id, intent)
+
+    def step_result(
+        self, execution_id: str, session_id: str, step_id: str, success: bool, data: Json, error: str
+    ) -> None:
+        """An agent reports a step.
+
+        Raises:
+            KernelError: the session, the step or the execution does not take it.
+        """
+        command = StepResult(session_id, step_id, success, data, error)
+
+        def attempt(read: Read, now_ms: int, _taken: int) -> Decision:
+            self._sessions.check(read, session_id, now_ms)
+            return self._commits.decided(read, command)
+
+        with self._ending_lapsed(execution_id, session_id):
+            self._commits.run(execution_id, attempt, step_id=step_id, session_id=session_id)
+
+    def assign(self, execution_id: str, consumer_id: str, agent_id: str) -> bool:
+        """Give a waiting execution to a consumer of its agent; False when it does not wait any more.
+
+        It gives up early: a choice of long ago may name a consumer whose end has been dealt with already.
+        """
+        until = self._around.clock() + FRESH_MS
+
+        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
+            if read.execution is None or read.execution.agent_id != agent_id or self._around.clock() > until:
+                return Decision(None, answer=False)
+            return self._commits.decided(read, Assign(consumer_id))
+
+        return bool(self._commits.run(execution_id, attempt))
+
+    def agent_lost(self, execution_id: str, session_id: str) -> bool:
+        """The consumer of a session is gone for good; False when the execution has moved on."""
+
+        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
+            if read.execution is None:
+                return Decision(None, answer=False)
+            needs_consumer = any(call.generation for call in read.execution.approvals.calls.values())
+            consumer = self._consumer_of(read.execution) if needs_consumer else None
+            return self._commits.decided(read, AgentLost(session_id, consumer))
+
+        return bool(self._commits.run(execution_id, attempt))
+
+    def send_failed(self, execution_id: str, session_id: str) -> bool:
+        """An assignment was taken for its stream and could not be written."""
+        return bool(self._commits.run_command(execution_id, SendFailed(session_id)))
+
+    def started(self, step_id: str, execution_id: str, runner_id: str) -> None:
+        """A runner has begun a step; only the first report of an active step is recorded.
+
+        Raises:
+            NotFoundError: no such execution or step.
+        """
+
+        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
+            checks.known(read)
+            return self._commits.decided(read, Started(step_id, runner_id))
+
+        self._commits.run(execution_id, attempt, step_id=step_id)
+
+    def job_result(
+        self,
+        runner_id: str,
+        job_id: str,
+        execution_id: str,
+        step_id: str,
+        success: bool,
+        data: Json,
+        error: str,
+        retryable: bool,
+    ) -> None:
+        """A runner reports a job; whatever comes of it, its connection is idle then.
+
+        Raises:
+            NotFoundError: no such execution or step.
+            ConflictError: the step has ended, or this is not its current job.
+        """
+        command = JobResult(job_id, step_id, success, data, error, retryable)
+
+        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
+            checks.known(read)
+            return self._commits.decided(read, command)
+
+        try:
+            self._commits.run(execution_id, attempt, step_id=step_id)
+        except (NotFoundError, ConflictError):
+            self._free_late(runner_id, job_id)
+            raise
+
+    def hand_out(self, job: QueuedJob, linked: Linked) -> bool:
+        """Give a queued job to a connection; False when the job is gone or the connection is taken."""
+        command = HandOut(job.step_id, job.job_id, linked, job.not_before_ms, job.tool_id)
+
+        def attempt(read: Read, _now_ms: int, taken: int) -> Decision:
+            if read.execution is None or taken:
+                return Decision(None, answer=False)
+            return self._commits.decided(read, command)
+
+        return bool(self._commits.run(job.execution_id, attempt))
+
+    def requeue(self, execution_id: str, step_id: str, job_id: str) -> bool:
+        """Put a job that nobody began back into its queue; False when somebody did, or it is not current."""
+        return bool(self._commits.run_command(execution_id, Requeue(step_id, job_id)))
+
+    def due_ms(self, execution_id: str) -> int | None:
+        """When an execution must be looked at next; None when it is gone."""
+        execution = self._executions.read(execution_id).execution
+        return timers.due_at(execution, self.rules) if execution else None
+
+    def touch(self, execution_id: str) -> Touched | None:
+        """Do what an execution's timers ask for now; None if it is gone."""
+        return self._touching.touch(execution_id)
+
+    @contextmanager
+    def _ending_lapsed(self, execution_id: str, session_id: str) -> Iterator[None]:
+        """A session that turns out to have lapsed ends here, should nobody have noticed; the refusal stands."""
+        try:
+            yield
+        except SessionExpired:
+            with suppress(PieceworkError):
+                self.agent_lost(execution_id, session_id)
+            raise
+
+    def _was_too_late(self, created: Execution, chosen_ms: int) -> bool:
+        """Take an execution back that took so long to store that its consumer's end was dealt with meanwhile."""
+        session = created.session
+        if session is None or session.consumer_id == HOSTED or self._around.clock() <= chosen_ms + FRESH_MS:
+            return False
+        if self._agents.find(created.agent_id, session.consumer_id):
+            return False
+        with suppress(PieceworkError):
+            self.send_failed(created.id, session.id)
+        return True
+
+    def _view(self, execution_id: str) -> View:
+        view = self._executions.view(execution_id)
+        if view is None:
+            raise NotFoundError("no such execution")
+        return view
+
+    def _with_connections(self, read: Read, command: Signal, step: Step, taken: int) -> Signal:
+        """A signal with whom it sends the step to that it lets through: a runner, or the agent."""
+        if step.remote:
+            return replace(command, linked=self._choose(step.tool_id, taken))
+        return replace(command, consumer=self._consumer_of(read.execution) if read.execution else None)
+
+    def _consumer_of(self, execution: Execution) -> Consumer | None:
+        session = execution.session
+        return self._agents.find(execution.agent_id, session.consumer_id) if session else None
+
+    def _choose(self, tool_id: str, taken: int) -> Linked | None:
+        return self._commits.dispatcher.choose(tool_id) if tool_id and taken < CHOICES else None
+
+    def _free_late(self, runner_id: str, job_id: str) -> None:
+        """Free the connection of a refused result; if that fails, its runner must report again: nobody else can."""
+        for linked in self._runners.connections(runner_id):
+            if linked.job_id == job_id and self._runners.free(linked.connection, job_id):
+                with suppress(PieceworkError):  # its next heartbeat looks for work
+                    self._commits.dispatcher.pump(linked.connection)

@@ -1,0 +1,84 @@
+"""What an execution's timers ask for: ends, retries, assignment, recovery, retention (specification 1.7, 10.3)."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from piecework.kernel.model import timers
+from piecework.kernel.model.commands import Look, Recover
+from piecework.kernel.model.ports import Agents, Executions
+from piecework.kernel.model.state import Execution, Status
+from piecework.kernel.rules import Rules
+from piecework.kernel.service.assigning import connected_at
+from piecework.kernel.service.commits import Commits
+
+
+class Touched(NamedTuple):
+    """What a look at an execution found: when it was to be looked at, and whether that brought anything."""
+
+    due_ms: int
+    has_acted: bool
+
+
+class Touching:
+    """Looks at an execution whose time may have come; a look too many changes nothing."""
+
+    def __init__(
+        self,
+        executions: Executions,
+        agents: Agents,
+        commits: Commits,
+        rules: Rules,
+        clock: Callable[[], int],
+    ) -> None:
+        self._executions, self._agents, self._commits = executions, agents, commits
+        self._rules, self._clock = rules, clock
+
+    def touch(self, execution_id: str) -> Touched | None:
+        """Settle what is due, then move the execution's own due time on, so that it is not met again at once.
+
+        None when there is no such execution.
+        """
+        execution = self._executions.read(execution_id).execution
+        if execution is None:
+            return None
+        now, due_ms = max(self._clock(), execution.clock_ms), timers.due_at(execution, self._rules)
+        if execution.status.is_terminal:
+            is_over = now >= due_ms
+            if is_over:
+                self._executions.forget(execution_id)
+            return Touched(due_ms, has_acted=is_over)
+        self._settle(execution, now)
+        after = self._executions.read(execution_id).execution
+        if after and not after.status.is_terminal and timers.due_at(after, self._rules) <= now:
+            self._commits.run_command(execution_id, Look())
+        return Touched(due_ms, has_acted=after is None or after.sequence != execution.sequence)
+
+    def _settle(self, execution: Execution, now_ms: int) -> None:
+        if timers.must_expire(execution, now_ms, self._rules):
+            self._commits.run_command(execution.id, Look())  # as every command, it settles first what has come
+            return
+        self._retry(execution, now_ms)
+        unattended = execution.unattended_at_ms
+        if unattended is not None and now_ms >= unattended + self._rules.agent_timeout_ms:
+            self._recover(execution, now_ms)
+        elif execution.is_waiting:
+            self._commits.assigner.give(execution)
+
+    def _retry(self, execution: Execution, now_ms: int) -> None:
+        due = Counter(
+            step.tool_id
+            for step in execution.steps.values()
+            if step.job and step.job.held_by is None and step.job.not_before_ms <= now_ms
+        )
+        for tool_id, jobs in sorted(due.items()):
+            for _ in range(jobs):
+                if not self._commits.dispatcher.pump_tool(tool_id):
+                    break
+
+    def _recover(self, execution: Execution, now_ms: int) -> None:
+        """Nobody has worked on it for the agent timeout: another consumer does, or it waits for one from the start."""
+        if not connected_at(self._agents.consumers(execution.agent_id), now_ms):
+            self._commits.run_command(execution.id, Recover())
+        elif execution.status is Status.RUNNING:
+            self._commits.assigner.give(execution)

@@ -1,0 +1,216 @@
+"""Executions and what belongs to them, as attributes of the kernel table's items and back."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from piecework.aws.rows import Item, at, n, s
+from piecework.jsons import Json
+from piecework.jsons.stored import known
+from piecework.kernel.model.changes import Decided, HistoryEntry, JobPush, Outcome, Push, QueuedJob
+from piecework.kernel.model.events import Event
+from piecework.kernel.model.kept_answers import Approvals, Call, Kept
+from piecework.kernel.model.ports import Approval, Row
+from piecework.kernel.model.state import (
+    Blocked,
+    Connection,
+    Execution,
+    Job,
+    Session,
+    Status,
+    Step,
+    StepStatus,
+    StoredSignal,
+)
+from piecework.kernel.store import keys
+from piecework.kernel.store.values import text_of
+
+PACKED_FROM: Final = 2_000  # characters: some five active steps; a command pays twice for each 1 KB of its checkpoint
+LABELS_BYTES: Final = 4_000  # of labels in the checkpoint; they are copied into every index and read by every command
+
+
+def execution_item(execution: Execution, write: str) -> Item:
+    """The checkpoint; its attributes outside `record` are what the lists show, so most commands leave indexes alone."""
+    record = {
+        "sequence": execution.sequence,
+        "clock_ms": execution.clock_ms,
+        "session": asdict(execution.session) if execution.session else None,
+        "blocked": asdict(execution.blocked) if execution.blocked else None,
+        "steps": [asdict(step) for step in execution.steps.values()],
+        "step_count": execution.step_count,
+        "signals": [[signal.sequence, signal.type] for signal in execution.signals],
+        "resumed_by": asdict(execution.resumed_by) if execution.resumed_by else None,
+        "unattended_at_ms": execution.unattended_at_ms,
+        "ended_at_ms": execution.ended_at_ms,
+        "is_tainted": execution.is_tainted,
+        "has_answered": execution.has_answered,
+        **_approvals_member(execution.approvals),
+    }
+    shard = keys.shard(execution.id)
+    item: Item = {
+        **at(keys.meta(execution.id)),
+        "version": n(execution.version),
+        "write": s(write),
+        "record": _packed(text_of(record)),
+        "status": s(execution.status),
+        "agent_id": s(execution.agent_id),
+        "updated_at": n(execution.updated_at_ms),
+        "created_id": s(f"{keys.time(execution.created_at_ms)}#{execution.id}"),
+        "age_shard": s(f"AGE#{shard}"),
+        "status_shard": s(f"{execution.status}#{shard}"),
+    }
+    labels = text_of(dict(execution.labels))
+    return item if is_long(labels) else item | {"labels": s(labels)}
+
+
+def _packed(record: str) -> Item:
+    return {"B": zlib.compress(record.encode(), level=1)} if len(record) > PACKED_FROM else s(record)
+
+
+def _unpacked(attribute: Mapping[str, Any]) -> str:
+    return attribute["S"] if "S" in attribute else zlib.decompress(attribute["B"]).decode()
+
+
+def is_long(labels: str) -> bool:
+    """Whether labels have a row of their own."""
+    return len(labels) > LABELS_BYTES
+
+
+def execution_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Execution:
+    """A stored checkpoint."""
+    record, row = json.loads(_unpacked(item["record"])), row_from(item, labels)
+    session, blocked, resumed_by = record["session"], record["blocked"], record["resumed_by"]
+    steps = [_step_from(step) for step in record["steps"]]
+    return Execution(
+        id=row.id,
+        agent_id=row.agent_id,
+        labels=labels,
+        status=row.status,
+        version=int(item["version"]["N"]),
+        sequence=record["sequence"],
+        created_at_ms=row.created_at_ms,
+        updated_at_ms=row.updated_at_ms,
+        clock_ms=record["clock_ms"],
+        session=known(Session, session) if session else None,
+        blocked=known(Blocked, blocked) if blocked else None,
+        steps={step.id: step for step in steps},
+        step_count=record["step_count"],
+        signals=tuple(StoredSignal(*signal[:2]) for signal in record["signals"]),
+        resumed_by=known(StoredSignal, resumed_by) if resumed_by else None,
+        unattended_at_ms=record["unattended_at_ms"],
+        ended_at_ms=record["ended_at_ms"],
+        is_tainted=record["is_tainted"],
+        has_answered=_has_answered(record),
+        approvals=_approvals_from(record.get("approvals")),
+    )
+
+
+def _approvals_member(approvals: Approvals) -> dict[str, Json]:
+    return {"approvals": asdict(approvals)} if approvals != Approvals() else {}
+
+
+def _approvals_from(record: Mapping[str, Any] | None) -> Approvals:
+    if record is None:
+        return Approvals()
+    calls = {step_id: known(Call, call) for step_id, call in record["calls"].items()}
+    kept = tuple(known(Kept, {**each, "call": known(Call, each["call"])}) for each in record["kept"])
+    return Approvals(calls, record["counts"], kept)
+
+
+def _has_answered(record: Mapping[str, Any]) -> bool:
+    """Whether a person may have answered; a row that does not say so, of earlier code, tells by its steps."""
+    if "has_answered" in record:
+        return bool(record["has_answered"])
+    asks_first = (
+        record["step_count"] == 1 and record["blocked"] is not None and record["blocked"]["reason"] == "approval"
+    )
+    return bool(record["step_count"]) and not asks_first
+
+
+def _step_from(record: dict[str, Any]) -> Step:
+    job = record["job"]
+    if job is not None:
+        held_by = known(Connection, job["held_by"]) if job["held_by"] else None
+        job = known(Job, {**job, "held_by": held_by})
+    return known(Step, {**record, "status": StepStatus(record["status"]), "job": job})
+
+
+def row_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
+    """An execution as lists show it."""
+    created, _, execution_id = item["created_id"]["S"].partition("#")
+    return Row(
+        id=execution_id,
+        status=Status(item["status"]["S"]),
+        agent_id=item["agent_id"]["S"],
+        labels=labels,
+        created_at_ms=int(created),
+        updated_at_ms=int(item["updated_at"]["N"]),
+    )
+
+
+def approval_of(execution: Execution | None) -> Approval | None:
+    """What an execution asks a person, if it does."""
+    if execution is None or execution.blocked is None or execution.blocked.reason != "approval":
+        return None
+    step = execution.steps[execution.blocked.ref]
+    return Approval(execution.id, execution.agent_id, step.id, step.tool_id, execution.updated_at_ms)
+
+
+def events_value(events: tuple[Event, ...]) -> Json:
+    """The events of one command as one value."""
+    members = [asdict(event) for event in events]
+    for member in members:
+        del member["execution_id"]
+    return members
+
+
+def events_from(execution_id: str, value: Json) -> list[Event]:
+    """The events of one command."""
+    return [known(Event, {**member, "execution_id": execution_id}) for member in value]
+
+
+def outcome_from(value: Json) -> Outcome:
+    """How a step ended."""
+    return known(Outcome, {**value, "status": StepStatus(value["status"])})
+
+
+def decided_from(value: Json) -> Decided:
+    """What a person said."""
+    return known(Decided, value)
+
+
+def history_from(value: Json) -> list[HistoryEntry]:
+    """What one command noted."""
+    return [known(HistoryEntry, {**entry, "status": StepStatus(entry["status"])}) for entry in value]
+
+
+def push_value(push: Push | JobPush) -> str:
+    """A message as text."""
+    return text_of(asdict(push) if isinstance(push, JobPush) else {**asdict(push), "data": dict(push.data)})
+
+
+def push_from(text: str) -> Push | JobPush:
+    """A message."""
+    record = json.loads(text)
+    if "job_id" in record:
+        return known(JobPush, {**record, "to": known(Connection, record["to"])})
+    return known(Push, record)
+
+
+def queued_item(job: QueuedJob) -> Item:
+    """A job in its queue."""
+    return at(keys.queued(job.tool_id, job.not_before_ms, job.job_id)) | {
+        "tool_id": s(job.tool_id),
+        "execution_id": s(job.execution_id),
+        "step_id": s(job.step_id),
+    }
+
+
+def queued_from(item: Mapping[str, Any]) -> QueuedJob:
+    """A job in its queue."""
+    at_ms, _, job_id = item["sk"]["S"].partition("#")
+    return QueuedJob(item["tool_id"]["S"], int(at_ms), job_id, item["execution_id"]["S"], item["step_id"]["S"])

@@ -1,0 +1,179 @@
+"""The kernel table's rows, by their keys. `…` is an id, or a digest of one that is no plain word.
+
+| pk              | sk                    | row                                                                    |
+|-----------------|-----------------------|------------------------------------------------------------------------|
+| EXEC#execution  | META                  | the checkpoint; also in the indexes ByAge, ByAgent and ByStatus        |
+|                 | INPUT, OUTPUT, LABELS | values, written once; labels only when they are too long for META      |
+|                 | EV#sequence           | the events of one command, under the sequence of the last one          |
+|                 | STEP#…, DONE#…        | a step's tool and arguments; its outcome                               |
+|                 | SAID#…                | what a person answered about a step                                    |
+|                 | SIG#sequence          | a signal's event payload                                               |
+|                 | HIST#version          | terminal attempts of steps that one command noted                      |
+|                 | KEY#digest            | the answer to an intent with an idempotency key                        |
+| SESS#session    | SESS                  | the execution it was given for (TTL)                                   |
+| AGENT#…         | C#…                   | a consumer                                                             |
+|                 | T                     | the round-robin counter                                                |
+|                 | W#created#execution   | an execution that waits for a consumer                                 |
+| HELD#…          | execution             | an execution whose session the consumer holds                          |
+| OUT#kind#…      | time#execution#…      | a message for a consumer or connection (TTL)                           |
+| RUN#…           | LINK#…                | a runner's connection                                                  |
+|                 | RUNNER                | that it was seen, and its last list of tools                           |
+| TOOL#…          | generation#…          | a connection that offers the tool: a hint, the link tells              |
+|                 | TURN                  | the tool's round-robin counter                                         |
+| QUEUE#…         | time#job              | a job that waits                                                       |
+| DIRECTORY       | …                     | the tools that one runner published                                    |
+| APPROVALS       | time#execution        | a step that waits for a person                                         |
+| COUNT           | S#shard, T#shard      | numbers behind /metrics; those about one tool apart                    |
+
+Others' rows: RATE#… (rate_table.py), BELL#… (kernel_bells.py).
+"""
+
+import hashlib
+import json
+import re
+import zlib
+from typing import Final
+
+from piecework.aws.rows import Key
+
+META: Final = "META"
+INPUT: Final = "INPUT"
+OUTPUT: Final = "OUTPUT"
+LABELS: Final = "LABELS"
+EVENTS: Final = "EV#"
+HISTORY: Final = "HIST#"
+CONSUMERS: Final = "C#"
+TURN: Final = "T"
+WAITING: Final = "W#"
+LINKS: Final = "LINK#"
+APPROVALS: Final = "APPROVALS"
+DIRECTORY: Final = "DIRECTORY"
+COUNTS: Final = "COUNT"
+BY_AGE: Final = "ByAge"
+BY_AGENT: Final = "ByAgent"
+BY_STATUS: Final = "ByStatus"
+LIST_SHARDS: Final = 4  # of the indexes ByAge and ByStatus: some 4,000 index writes a second each; a list reads all
+
+_PLAIN: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")
+
+
+def word(*ids: str) -> str:
+    """An id that may be any text, as part of a key: itself if it is a plain word, else a digest."""
+    if len(ids) == 1 and _PLAIN.fullmatch(ids[0]):
+        return ids[0]
+    return "~" + hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:40]
+
+
+def time(at_ms: int) -> str:
+    """A time that sorts."""
+    return f"{at_ms:015d}"
+
+
+def number(value: int) -> str:
+    """A sequence or version that sorts."""
+    return f"{value:012d}"
+
+
+def execution(execution_id: str) -> str:
+    """The partition of an execution."""
+    return f"EXEC#{word(execution_id)}"
+
+
+def meta(execution_id: str) -> Key:
+    """The checkpoint."""
+    return execution(execution_id), META
+
+
+def step(execution_id: str, step_id: str) -> Key:
+    """A step's record."""
+    return execution(execution_id), f"STEP#{word(step_id)}"
+
+
+def done(execution_id: str, step_id: str) -> Key:
+    """A step's outcome."""
+    return execution(execution_id), f"DONE#{word(step_id)}"
+
+
+def decided(execution_id: str, step_id: str) -> Key:
+    """A person's answer about a step."""
+    return execution(execution_id), f"SAID#{word(step_id)}"
+
+
+def signal(execution_id: str, sequence: int) -> Key:
+    """A signal's payload."""
+    return execution(execution_id), f"SIG#{number(sequence)}"
+
+
+def answered(execution_id: str, key: str) -> Key:
+    """The answer to an idempotency key."""
+    return execution(execution_id), "KEY#" + hashlib.sha256(json.dumps(key).encode()).hexdigest()
+
+
+def session(session_id: str) -> Key:
+    """A session's execution."""
+    return f"SESS#{word(session_id)}", "SESS"
+
+
+def agent(agent_id: str) -> str:
+    """The partition of an agent's board."""
+    return f"AGENT#{word(agent_id)}"
+
+
+def consumer(agent_id: str, consumer_id: str) -> Key:
+    """A consumer."""
+    return agent(agent_id), CONSUMERS + word(consumer_id)
+
+
+def waiting(agent_id: str, created_at_ms: int, execution_id: str) -> Key:
+    """The marker of an execution that waits."""
+    return agent(agent_id), f"{WAITING}{time(created_at_ms)}#{execution_id}"
+
+
+def held(agent_id: str, consumer_id: str) -> str:
+    """The partition of a consumer's sessions."""
+    return f"HELD#{word(agent_id, consumer_id)}"
+
+
+def outbox(kind: str, owner: str, consumer_id: str) -> str:
+    """The partition of a consumer's or connection's messages."""
+    return f"OUT#{kind}#{word(owner, consumer_id)}"
+
+
+def runner(runner_id: str) -> str:
+    """The partition of a runner."""
+    return f"RUN#{word(runner_id)}"
+
+
+def seen(runner_id: str) -> Key:
+    """That a runner was seen."""
+    return runner(runner_id), "RUNNER"
+
+
+def link(runner_id: str, consumer_id: str) -> Key:
+    """A runner's connection."""
+    return runner(runner_id), LINKS + word(consumer_id)
+
+
+def tool(tool_id: str) -> str:
+    """The partition of the connections that offer a tool."""
+    return f"TOOL#{word(tool_id)}"
+
+
+def offer(tool_id: str, generation: int, runner_id: str, consumer_id: str) -> Key:
+    """That a connection offers a tool."""
+    return tool(tool_id), f"{time(generation)}#{word(runner_id, consumer_id)}"
+
+
+def queue(tool_id: str) -> str:
+    """The partition of a tool's queue."""
+    return f"QUEUE#{word(tool_id)}"
+
+
+def queued(tool_id: str, not_before_ms: int, job_id: str) -> Key:
+    """A job in its queue."""
+    return queue(tool_id), f"{time(not_before_ms)}#{job_id}"
+
+
+def shard(execution_id: str) -> int:
+    """Where an execution lies in the indexes that all executions share."""
+    return zlib.crc32(execution_id.encode()) % LIST_SHARDS

@@ -1,0 +1,220 @@
+"""Executions in the kernel table: one batch read and one transaction per command; the layout is in kernel_keys.py.
+
+A command meets another one in two ways, and both say `Moved`: the version has changed, or DynamoDB refuses to run two
+transactions on one item at the same time. `write` is drawn anew for every transaction, so that a repeated request
+recognises its own first try.
+
+A batch read is no snapshot. The answer to an idempotency key is therefore read again after the execution when there is
+one, and must be absent in the transaction when there was none: it cannot belong to a later version unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from piecework.aws.due_table import key_of
+from piecework.aws.rows import CONDITION_FAILED, TRIES, Item, Key, Rows, Write, at
+from piecework.errors import Unavailable
+from piecework.jsons import Json
+from piecework.kernel.model.changes import Answered, Change, HistoryEntry, StepRecord
+from piecework.kernel.model.events import Event
+from piecework.kernel.model.metrics import counts_of
+from piecework.kernel.model.ports import Approval, ConnectionTaken, Counters, Executions, Filter, Moved, Read, Row, View
+from piecework.kernel.rules import Rules
+from piecework.kernel.store import keys
+from piecework.kernel.store.items import decided_from, events_from, execution_from, history_from, outcome_from
+from piecework.kernel.store.lists import KernelLists
+from piecework.kernel.store.values import KernelValues
+from piecework.kernel.store.writes import Plan, Planner
+from piecework.kernel.wire.pages import page_of_events
+
+PAGE_ROWS: Final = 100
+AFTER_ALL: Final = "~"  # sorts after every digit
+
+
+class KernelTable(Executions):
+    """Executions in DynamoDB; due times go to their own table in the same transaction."""
+
+    def __init__(self, rows: Rows, due_table: str, values: KernelValues, rules: Rules, counters: Counters) -> None:
+        self._rows, self._due_table, self._values, self._counters = rows, due_table, values, counters
+        self._planner = Planner(rows.table, due_table, values, rules)
+        self._lists = KernelLists(rows, self._labels)
+
+    def read(
+        self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "", with_decision: bool = False
+    ) -> Read:
+        meta, answer = keys.meta(execution_id), keys.answered(execution_id, key)
+        step, done = keys.step(execution_id, step_id), keys.done(execution_id, step_id)
+        said, session = keys.decided(execution_id, step_id), keys.session(session_id)
+        wanted = [
+            meta,
+            *([answer] if key else []),
+            *([step, done] if step_id else []),
+            *([said] if with_decision else []),
+            *([session] if session_id else []),
+        ]
+        found = self._rows.find(wanted)
+        if answer in found:
+            found |= self._rows.find([answer])
+        item, of = found.get(meta), found.get(session)
+        return Read(
+            execution_from(item, self._labels(item)) if item else None,
+            self._answered(key, found.get(answer)),
+            self._step(step_id, found.get(step), found.get(done), found.get(said)),
+            of["execution_id"]["S"] if of else None,
+        )
+
+    def commit(self, change: Change) -> None:
+        write = secrets.token_hex(8)
+        plan = self._planner.plan(change, write)
+        frees = list(plan.frees)
+        for attempt in range(TRIES):
+            reasons = self._rows.transact([plan.execution, *plan.key, *plan.claim, *frees, *plan.others])
+            if not reasons or _is_ours(reasons[0], write):
+                with suppress(Unavailable):  # the change stands, counted or not
+                    self._counters.add(counts_of(change))
+                return
+            gone = _judge(plan, reasons, frees, is_new=change.before is None)
+            frees = [free for free in frees if free not in gone]
+            self._rows.pause(attempt)
+        raise Unavailable("the kernel table is busy; try again")
+
+    def view(self, execution_id: str) -> View | None:
+        pk = keys.execution(execution_id)
+        found = self._rows.find([(pk, keys.META), (pk, keys.INPUT), (pk, keys.OUTPUT)])
+        item, given, output = (found.get((pk, sk)) for sk in (keys.META, keys.INPUT, keys.OUTPUT))
+        if item is None or given is None:
+            return None
+        execution = execution_from(item, self._labels(item))
+        return View(execution, self._values.value(given), self._values.value(output) if output else None)
+
+    def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
+        return page_of_events(self._log(execution_id, after, min(limit, PAGE_ROWS)), limit)
+
+    def _log(self, execution_id: str, after: int, page: int) -> Iterator[Event]:
+        begin = keys.EVENTS + keys.number(after)
+        rows = self._rows.query(keys.execution(execution_id), after=begin, before=keys.EVENTS + AFTER_ALL, page=page)
+        for item in rows:
+            batch = events_from(execution_id, self._values.value(item))
+            yield from (event for event in batch if event.sequence > after)
+
+    def history(self, execution_id: str, limit: int) -> list[tuple[HistoryEntry, StepRecord]]:
+        entries: list[HistoryEntry] = []
+        pk, bounds = keys.execution(execution_id), (keys.HISTORY, keys.HISTORY + AFTER_ALL)
+        for item in self._rows.query(pk, after=bounds[0], before=bounds[1], page=limit, newest_first=True):
+            entries = history_from(self._values.value(item)) + entries
+            if len(entries) >= limit:
+                break
+        entries = entries[-limit:]
+        records = self._steps(execution_id, list(dict.fromkeys(entry.step_id for entry in entries)))
+        return [(entry, records[entry.step_id]) for entry in entries]
+
+    def signal(self, execution_id: str, sequence: int) -> Json:
+        item = self._rows.get(keys.signal(execution_id, sequence))
+        return self._values.value(item) if item else None
+
+    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
+        return self._lists.rows(which, after, limit)
+
+    def approvals(self, limit: int) -> list[Approval]:
+        return self._lists.approvals(limit)
+
+    def forget(self, execution_id: str) -> None:
+        meta = keys.meta(execution_id)
+        item = self._rows.get(meta)
+        if item is None:
+            return
+        due = self._planner.due(execution_from(item, self._labels(item)))
+        for batch in _batches(self._rows.query(meta[0], page=PAGE_ROWS, ProjectionExpression="pk, sk, far")):
+            self._rows.delete_all([key for key in map(_key, batch) if key != meta])
+            for row in batch:  # after the rows that name them: a reader in between finds nothing, not half of it
+                self._values.drop(row)
+        self._rows.transact(
+            [
+                {"Delete": {"TableName": self._rows.table, "Key": at(meta)}},
+                {"Delete": {"TableName": self._due_table, "Key": key_of(due)}},
+            ]
+        )
+
+    def _labels(self, item: Mapping[str, Any]) -> Mapping[str, str]:
+        """An execution's labels, from a row of their own when they are long."""
+        if "labels" in item:
+            labels: dict[str, str] = json.loads(item["labels"]["S"])
+            return labels
+        far = self._rows.get((keys.execution(item["created_id"]["S"].partition("#")[2]), keys.LABELS))
+        return dict(self._values.value(far)) if far else {}
+
+    def _answered(self, key: str, item: Item | None) -> Answered | None:
+        if item is None:
+            return None
+        text = {name: item[name]["S"] for name in ("fingerprint", "step_id", "session_id")}
+        return Answered(key, text["fingerprint"], self._values.value(item), text["step_id"], text["session_id"])
+
+    def _step(self, step_id: str, item: Item | None, done: Item | None, said: Item | None = None) -> StepRecord | None:
+        if item is None:
+            return None
+        return StepRecord(
+            id=step_id,
+            tool_id=item["tool_id"]["S"],
+            remote=item["remote"]["BOOL"],
+            arguments=self._values.value(item),
+            has_arguments=item["has_arguments"]["BOOL"],
+            outcome=outcome_from(self._values.value(done)) if done else None,
+            asked=item["asked"]["BOOL"] if "asked" in item else None,
+            decided=decided_from(self._values.value(said)) if said else None,
+        )
+
+    def _steps(self, execution_id: str, step_ids: Sequence[str]) -> dict[str, StepRecord]:
+        both = [key(execution_id, step_id) for step_id in step_ids for key in (keys.step, keys.done)]
+        found = self._rows.find(both)
+        made = {
+            step_id: self._step(
+                step_id, found.get(keys.step(execution_id, step_id)), found.get(keys.done(execution_id, step_id))
+            )
+            for step_id in step_ids
+        }
+        return {step_id: record for step_id, record in made.items() if record}
+
+
+def _judge(plan: Plan, reasons: Sequence[Mapping[str, Any]], frees: Sequence[Write], *, is_new: bool) -> list[Write]:
+    """What a refused transaction means; returns the writes to leave out when that is all that is wrong.
+
+    Raises:
+        Moved: the execution must be read again.
+        ConnectionTaken: another connection must be chosen.
+    """
+    failed = [reason.get("Code") == CONDITION_FAILED for reason in reasons]
+    keyed = 1 + len(plan.key)
+    claimed = keyed + len(plan.claim)
+    if any(failed[:keyed]):
+        raise Moved
+    if any(failed[keyed:claimed]):
+        raise ConnectionTaken
+    gone = [free for free, is_gone in zip(frees, failed[claimed:], strict=False) if is_gone]
+    if not gone and not is_new:
+        raise Moved  # another transaction was met, which has changed something by now, or there were too many writes
+    return gone
+
+
+def _is_ours(reason: Mapping[str, Any], write: str) -> bool:
+    """Whether the checkpoint that stands in the way is the one we are writing: our first try's answer was lost."""
+    standing = reason.get("Item")
+    return standing is not None and bool(standing["write"]["S"] == write)
+
+
+def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
+    batch: list[Item] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == PAGE_ROWS:
+            yield batch
+            batch = []
+    yield batch
+
+
+def _key(item: Item) -> Key:
+    return item["pk"]["S"], item["sk"]["S"]

@@ -1,0 +1,205 @@
+"""The one transaction of a command: everything a `Change` says, derived and laid out as writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from piecework.aws.due_table import writes_between
+from piecework.aws.rows import Item, Key, Write, at, n, s
+from piecework.durable.due import Due
+from piecework.jsons import Json
+from piecework.kernel.model.changes import Change, JobPush, Push
+from piecework.kernel.model.dues import EXECUTION_DUE
+from piecework.kernel.model.state import Connection, Execution
+from piecework.kernel.model.timers import due_at
+from piecework.kernel.rules import Rules
+from piecework.kernel.store import keys
+from piecework.kernel.store.items import approval_of, events_value, execution_item, is_long, push_value, queued_item
+from piecework.kernel.store.values import KernelValues, text_of
+
+ABSENT: Final = "attribute_not_exists(pk)"
+AS_READ: Final = "version = :version"
+IDLE: Final = "is_open = :true AND job_id = :none"
+HOLDS: Final = "job_id = :job"
+DAY_MS: Final = 86_400_000
+SET_JOB: Final = "SET job_id = :new_job, execution_id = :execution"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The writes of a change by what their failure means; `execution` is the first one of the transaction."""
+
+    execution: Write
+    key: tuple[Write, ...]  # fails: the idempotency key was answered meanwhile, or a lost consumer came back
+    claim: tuple[Write, ...]  # fails: the connection was taken
+    frees: tuple[Write, ...]  # fails: somebody else has freed the connection
+    others: tuple[Write, ...]
+
+
+class Planner:
+    """Lays changes out as writes; long values go to the bucket on the way."""
+
+    def __init__(self, table: str, due_table: str, values: KernelValues, rules: Rules) -> None:
+        self._table, self._due_table, self._values, self._rules = table, due_table, values, rules
+
+    def plan(self, change: Change, write: str) -> Plan:
+        """Everything the change writes."""
+        key_put, key_delete = self._key(change)
+        return Plan(
+            execution=self._execution(change, write),
+            key=(*key_put, *self._lost(change)),
+            claim=(self._claim(change.job_push),) if change.job_push else (),
+            frees=tuple(self._free(connection, job_id) for connection, job_id in change.free),
+            others=(*key_delete, *self._values_of(change), *self._markers(change), *self._messages(change)),
+        )
+
+    def due(self, execution: Execution) -> Due:
+        """When the execution must be looked at."""
+        return Due(due_at(execution, self._rules), EXECUTION_DUE, execution.id)
+
+    def _execution(self, change: Change, write: str) -> Write:
+        put: Write = {"Item": execution_item(change.after, write), "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        if change.before is None:
+            return self._put(put | {"ConditionExpression": ABSENT})
+        version = {":version": n(change.before.version)}
+        return self._put(put | {"ConditionExpression": AS_READ, "ExpressionAttributeValues": version})
+
+    def _key(self, change: Change) -> tuple[tuple[Write, ...], tuple[Write, ...]]:
+        """The stored answer, and the one that is removed."""
+        answered, freed, id_ = change.answered, change.freed_key, change.after.id
+        if answered is None:
+            return (), ((self._delete(keys.answered(id_, freed)),) if freed else ())
+        item = self._valued(keys.answered(id_, answered.key), id_, answered.answer) | {
+            "fingerprint": s(answered.fingerprint),
+            "step_id": s(answered.step_id),
+            "session_id": s(answered.session_id),
+        }
+        removed = (self._delete(keys.answered(id_, freed)),) if freed not in ("", answered.key) else ()
+        condition = {} if freed == answered.key else {"ConditionExpression": ABSENT}
+        return (self._put({"Item": item, **condition}),), removed
+
+    def _lost(self, change: Change) -> tuple[Write, ...]:
+        """That a consumer has opened no other stream."""
+        lost = change.lost
+        if lost is None:
+            return ()
+        values = {":generation": n(lost.generation)}
+        key = keys.consumer(lost.agent_id, lost.consumer_id)
+        return (self._update(key, "SET generation = :generation", "generation = :generation", values),)
+
+    def _claim(self, push: JobPush) -> Write:
+        values = {
+            ":true": {"BOOL": True},
+            ":none": s(""),
+            ":new_job": s(push.job_id),
+            ":execution": s(push.execution_id),
+        }
+        return self._update(keys.link(push.to.runner_id, push.to.consumer_id), SET_JOB, IDLE, values)
+
+    def _free(self, connection: Connection, job_id: str) -> Write:
+        values = {":job": s(job_id), ":new_job": s(""), ":execution": s("")}
+        return self._update(keys.link(connection.runner_id, connection.consumer_id), SET_JOB, HOLDS, values)
+
+    def _values_of(self, change: Change) -> Iterator[Write]:
+        """What is written once and never changed."""
+        id_, pk = change.after.id, keys.execution(change.after.id)
+        found: list[tuple[Key, Json]] = []
+        if change.before is None:
+            found.append(((pk, keys.INPUT), change.input))
+            labels = dict(change.after.labels)
+            found += [((pk, keys.LABELS), labels)] if is_long(text_of(labels)) else []
+        if change.output is not None:
+            found.append(((pk, keys.OUTPUT), change.output))
+        if change.events:
+            last = change.events[-1].sequence
+            found.append(((pk, keys.EVENTS + keys.number(last)), events_value(change.events)))
+        found += [(keys.done(id_, step_id), asdict(outcome)) for step_id, outcome in change.outcomes.items()]
+        found += [(keys.decided(id_, step_id), asdict(said)) for step_id, said in change.decisions.items()]
+        found += [(keys.signal(id_, sequence), payload) for sequence, payload in change.signals.items()]
+        if change.history:
+            entries = [asdict(entry) for entry in change.history]
+            found.append(((pk, keys.HISTORY + keys.number(change.after.version)), entries))
+        for key, value in found:
+            yield self._put({"Item": self._valued(key, id_, value)})
+        for record in change.new_steps:
+            known = {"has_arguments": {"BOOL": record.has_arguments}, "remote": {"BOOL": record.remote}}
+            item = self._valued(keys.step(id_, record.id), id_, record.arguments)
+            asked = {} if record.asked is None else {"asked": {"BOOL": record.asked}}
+            yield self._put({"Item": item | known | asked | {"tool_id": s(record.tool_id)}})
+
+    def _markers(self, change: Change) -> Iterator[Write]:
+        """What is derived from the execution before and after: due time, board, sessions, approvals, queue."""
+        before, after = change.before, change.after
+        yield from writes_between(self._due_table, self.due(before) if before else None, self.due(after))
+        yield from self._moved(_waiting(before), _waiting(after))
+        yield from self._moved(_held(before), _held(after))
+        asked, asks = approval_of(before), approval_of(after)
+        if asked != asks:
+            for approval in (one for one in (asked, asks) if one):
+                key = (keys.APPROVALS, f"{keys.time(approval.since_ms)}#{approval.execution_id}")
+                named = {"approval": s(text_of(asdict(approval)))}
+                yield self._put({"Item": at(key) | named}) if approval is asks else self._delete(key)
+        if after.session and (before is None or before.session is None or before.session.id != after.session.id):
+            yield self._put({"Item": self._session(after, after.session.id)})
+        yield from (self._put({"Item": queued_item(job)}) for job in change.queue)
+        for job in change.unqueue:
+            yield self._delete(keys.queued(job.tool_id, job.not_before_ms, job.job_id))
+
+    def _session(self, execution: Execution, session_id: str) -> Item:
+        ends_ms = execution.created_at_ms + self._rules.execution_timeout_ms + self._rules.retention_ms
+        expires = n((ends_ms + DAY_MS) // 1000)
+        return at(keys.session(session_id)) | {"execution_id": s(execution.id), "expires_at": expires}
+
+    def _messages(self, change: Change) -> Iterator[Write]:
+        after = change.after
+        begin = f"{keys.time(after.clock_ms)}#{after.id}#{after.version:09d}"
+        pushes: list[Push | JobPush] = [*change.pushes, *([change.job_push] if change.job_push else [])]
+        for number, push in enumerate(pushes):
+            pk = (
+                keys.outbox("runner", push.to.runner_id, push.to.consumer_id)
+                if isinstance(push, JobPush)
+                else keys.outbox("agent", push.agent_id, push.consumer_id)
+            )
+            expires = n((after.clock_ms + DAY_MS) // 1000)  # of a consumer that never comes back
+            told = {"push": s(push_value(push)), "taken_by": n(0), "expires_at": expires}
+            yield self._put({"Item": at((pk, f"{begin}#{number:02d}")) | told})
+
+    def _moved(self, before: Key | None, after: Key | None) -> Iterator[Write]:
+        if before != after:
+            yield from (self._delete(key) for key in (before,) if key)
+            yield from (self._put({"Item": at(key)}) for key in (after,) if key)
+
+    def _valued(self, key: Key, folder: str, value: Json) -> Item:
+        return at(key) | self._values.packed(folder, value)
+
+    def _put(self, put: Write) -> Write:
+        return {"Put": {"TableName": self._table, **put}}
+
+    def _delete(self, key: Key) -> Write:
+        return {"Delete": {"TableName": self._table, "Key": at(key)}}
+
+    def _update(self, key: Key, expression: str, condition: str, values: dict[str, Any]) -> Write:
+        update: Write = {
+            "TableName": self._table,
+            "Key": at(key),
+            "UpdateExpression": expression,
+            "ConditionExpression": condition,
+            "ExpressionAttributeValues": values,
+        }
+        return {"Update": update}
+
+
+def _waiting(execution: Execution | None) -> Key | None:
+    """The marker on the board of an execution that waits."""
+    if execution is None or not execution.is_waiting:
+        return None
+    return keys.waiting(execution.agent_id, execution.created_at_ms, execution.id)
+
+
+def _held(execution: Execution | None) -> Key | None:
+    """The row of a session among its consumer's."""
+    if execution is None or execution.session is None or execution.status.is_terminal:
+        return None
+    return keys.held(execution.agent_id, execution.session.consumer_id), execution.id

@@ -1,0 +1,1 @@
+"""The three kinds of stream, and whether their connections live."""

@@ -1,0 +1,83 @@
+"""Bells: who commits news for a stream rings for it, so that many idle streams need not look through their outboxes.
+
+A bell is a hint. It is rung after the commit and may be lost; every stream also looks by itself every two seconds.
+Streams of the same process are woken at once. Bells of other processes are rows that all streams of a process read in
+one request: looking through a hundred outboxes ten times a second would cost a thousand requests, this costs ten.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Protocol, cast
+
+from piecework.errors import PieceworkError
+from piecework.kernel.model.changes import Change, Push
+from piecework.kernel.model.ports import Executions
+
+Key = tuple[str, str, str]  # kind, owner, consumer: of an agent or a runner; ("monitor", execution id, "")
+
+
+class BellRows(Protocol):
+    """Bells that other processes hear."""
+
+    def ring(self, keys: Iterable[Key]) -> None: ...
+
+    def rung(self, keys: Collection[Key]) -> Mapping[Key, str]:
+        """A mark per bell that was ever rung, another one after each ring."""
+
+
+def agent_key(agent_id: str, consumer_id: str) -> Key:
+    """The streams of an agent's consumer."""
+    return ("agent", agent_id, consumer_id)
+
+
+def runner_key(runner_id: str, consumer_id: str) -> Key:
+    """The streams of a runner's connection."""
+    return ("runner", runner_id, consumer_id)
+
+
+def monitor_key(execution_id: str) -> Key:
+    """The streams that follow an execution."""
+    return ("monitor", execution_id, "")
+
+
+def rung_by(change: Change) -> set[Key]:
+    """The agents and runners that a change has news for."""
+    keys = {agent_key(push.agent_id, push.consumer_id) for push in change.pushes if not _is_known(push, change)}
+    if change.job_push is not None:
+        keys.add(runner_key(change.job_push.to.runner_id, change.job_push.to.consumer_id))
+    return keys
+
+
+def ringing(executions: Executions, ring: Callable[[Change], None]) -> Executions:
+    """The same executions; every commit rings."""
+    return cast("Executions", _Ringing(executions, ring))
+
+
+def ring_rows(rows: BellRows) -> Callable[[Change], None]:
+    """Rings for other processes. The change stands whatever comes of it."""
+
+    def ring(change: Change) -> None:
+        if keys := rung_by(change):
+            with suppress(PieceworkError):
+                rows.ring(keys)
+
+    return ring
+
+
+class _Ringing:
+    def __init__(self, executions: Executions, ring: Callable[[Change], None]) -> None:
+        self._executions, self._ring = executions, ring
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        found: Callable[..., object] = getattr(self._executions, name)
+        return found
+
+    def commit(self, change: Change) -> None:
+        self._executions.commit(change)
+        self._ring(change)
+
+
+def _is_known(push: Push, change: Change) -> bool:
+    """A local step's result comes from the agent itself: it does not wait for the push."""
+    step = change.before.steps.get(push.ref) if change.before and push.kind == "tool.result" else None
+    return step is not None and not step.remote

@@ -1,0 +1,72 @@
+"""Opening the three kinds of stream (specification section 3)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from piecework.kernel.model.ports import Outbox
+from piecework.kernel.model.state import Connection
+from piecework.kernel.rules import Rules
+from piecework.kernel.streams.feeds import AgentFeed, Offering, Pumping, RunnerFeed, Stores, Work
+from piecework.kernel.streams.keeping import Keeper
+from piecework.kernel.streams.liveness import Liveness
+from piecework.kernel.streams.monitor import Monitor
+from piecework.kernel.streams.push_streams import PushStream, Step
+
+
+class Stream(Protocol):
+    """What whoever writes to a client drives; heartbeats are the driver's own."""
+
+    @property
+    def heartbeat_ms(self) -> int: ...
+
+    def step(self) -> Step: ...
+
+    def sent(self) -> None: ...
+
+    def closed(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Opens streams over the stores."""
+
+    stores: Stores
+    outbox: Outbox
+    kernel: Work
+    assigner: Offering
+    dispatcher: Pumping
+    liveness: Liveness
+    rules: Rules
+    clock: Callable[[], int]
+
+    def agent(self, agent_id: str, consumer_id: str) -> PushStream:
+        """Connect a consumer; an older connection of it is replaced, and its sessions are adopted."""
+        consumer, _ = self.stores.agents.connect(agent_id, consumer_id, self.clock() + self.rules.lease_ms)
+        feed = AgentFeed(consumer, self.stores, self.kernel, self.assigner, self.liveness.expect_agent)
+        return PushStream(feed, self.outbox, self.rules, self.clock)
+
+    def runner(self, runner_id: str, consumer_id: str, tools: Sequence[str]) -> PushStream:
+        """Connect a runner. It counts as idle, but for one that comes back after we ended its stream on purpose."""
+        connection, until_ms = Connection(runner_id, consumer_id), self.clock() + self.rules.lease_ms
+        linked, _ = self.stores.runners.connect(connection, tools, until_ms)
+        if linked.job_id and not self.rules.rotation_ms:
+            self.stores.runners.free(connection, linked.job_id)
+        feed = RunnerFeed(linked, self.stores, self.kernel, self.dispatcher, self.liveness.expect_runner)
+        return PushStream(feed, self.outbox, self.rules, self.clock)
+
+    def monitor(self, execution_id: str, after: int) -> Monitor:
+        """Follow an execution's log. Raises NotFoundError."""
+        return Monitor(execution_id, after, self.stores.executions, self.rules, self.clock)
+
+    def keeper(self) -> Keeper:
+        """Who renews the leases of the agent and runner streams that are open."""
+        return Keeper(self.stores.agents, self.stores.runners, self.rules, self.clock)
+
+    def look_at_agent(self, agent_id: str, consumer_id: str) -> None:
+        """Look at a consumer whose grace is over, without waiting for its due time to be swept."""
+        self.liveness.look_agent(agent_id, consumer_id)
+
+    def look_at_runner(self, runner_id: str, consumer_id: str) -> None:
+        """The same for a runner's connection."""
+        self.liveness.look_runner(runner_id, consumer_id)

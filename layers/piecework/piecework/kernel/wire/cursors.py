@@ -1,0 +1,60 @@
+"""The place in a list of executions, as clients carry it (specification section 2.3)."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from piecework.kernel.errors import ValidationError
+from piecework.kernel.model.ports import Row
+
+LIST_BYTES: Final = 4_000_000  # of labels in one answer: it must fit the 6 MB of a function's, as base64
+
+
+def enough(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows until their labels fill a page; the one that is too many is the last."""
+    size = 0
+    for number, row in enumerate(rows):
+        yield row
+        size += _bytes(row)
+        if number and size > LIST_BYTES:
+            return
+
+
+def page_of(rows: Sequence[Row], limit: int) -> tuple[list[Row], str]:
+    """As many of the rows as a page holds, and the cursor of the next page; empty when there is none."""
+    size, held = 0, 0
+    for row in rows[:limit]:
+        size += _bytes(row)
+        if held and size > LIST_BYTES:
+            break
+        held += 1
+    return list(rows[:held]), cursor_of(rows[held - 1]) if len(rows) > held else ""
+
+
+def cursor_of(row: Row) -> str:
+    """A cursor for the rows after this one; safe in a query string as it is."""
+    return base64.urlsafe_b64encode(f"{row.created_at_ms}|{row.id}".encode()).decode().rstrip("=")
+
+
+def place_of(cursor: str) -> tuple[int, str] | None:
+    """The place a cursor stands for; None for no cursor.
+
+    Raises:
+        ValidationError: it is none of ours.
+    """
+    if not cursor:
+        return None
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        created, parted, execution_id = raw.decode("utf-8").partition("|")
+    except (binascii.Error, ValueError):
+        raise ValidationError("cursor is not one of ours") from None
+    if not (created.isascii() and created.isdecimal() and len(created) <= 15 and parted and execution_id):
+        raise ValidationError("cursor is not one of ours")
+    return int(created), execution_id
+
+
+def _bytes(row: Row) -> int:
+    return len(json.dumps(dict(row.labels), ensure_ascii=False).encode("utf-8", "surrogatepass"))

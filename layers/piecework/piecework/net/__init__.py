@@ -1,0 +1,1 @@
+"""Requests to others: one HTTP client, and which addresses it may reach."""

@@ -1,0 +1,260 @@
+"""One HTTP request to somebody else, inside one deadline: every call that leaves this code goes this way.
+
+    look-up → connect → TLS │ send → interim answers (1xx, passed over) → answer → body
+      not sent: nothing happened │ sent: the other side may have acted
+
+h11 reads the answer, because that is where strangers differ: interim answers, hundreds of header lines, blanks behind
+values, transfer codings that were never asked for. Each system call gets the time that is left, so neither a slow name
+server nor a dripping body outlives the deadline, and no thread has to watch the socket. Redirects are answers like any
+other, since one would carry credentials elsewhere; proxies from the environment are not used; no connection is kept,
+because a thawed environment would find it dead, and a request on a dead one could not be told from a lost one.
+"""
+
+import socket
+import ssl
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import ClassVar, Final
+
+import h11
+
+from piecework.errors import PieceworkError
+from piecework.net.addresses import Address, Allow, Resolve, Target, resolve_name, vet
+from piecework.net.lookups import Deadline, look_up
+
+BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer
+HEAD_LIMIT: Final = 256 * 1024  # bytes of an answer's head: some hosts send hundreds of lines
+MOST_INTERIM: Final = 100  # answers before the answer
+MAX_DIALS: Final = 3  # addresses tried, for hosts that list an unreachable IPv6 address first
+CHUNK: Final = 64 * 1024
+ANY_HEADER: Final = 32 + zlib.MAX_WBITS  # gzip or zlib, as the data says
+USER_AGENT: Final = "piecework"  # some hosts refuse requests without any
+BROKEN: Final = (OSError, h11.RemoteProtocolError)
+HttpEvent = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
+
+
+class CallFailed(PieceworkError):
+    """No whole answer came; `sent` tells whether the request may have arrived, `why` is a word for the log."""
+
+    code: ClassVar[str] = "call_failed"
+
+    def __init__(self, message: str, why: str = "", *, sent: bool = False) -> None:
+        super().__init__(message)
+        self.why = why or self.code
+        self.sent = sent
+
+
+class Unreachable(CallFailed):
+    """The host could not be resolved, refused, spoke no proper HTTP or TLS, or broke off."""
+
+    code: ClassVar[str] = "unreachable"
+    retryable: ClassVar[bool] = True
+
+
+class FetchTimedOut(CallFailed):
+    """The answer was not complete in time."""
+
+    code: ClassVar[str] = "fetch_timed_out"
+    retryable: ClassVar[bool] = True
+
+
+class BodyTooLarge(CallFailed):
+    """The answer is over the size limit."""
+
+    code: ClassVar[str] = "body_too_large"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer, redirects included; header names are lower-case, lines of one name are joined by commas."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is sent, and where to."""
+
+    method: str
+    target: Target
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+
+def unpacked(answer: Fetched, limit: int) -> bytes:
+    """The body of an answer that was packed although we asked for none of that; gateways do so.
+
+    Raises:
+        Unreachable: it is packed in a way that nobody asked for, or broken.
+        BodyTooLarge: it unpacks to more than `limit` bytes.
+    """
+    coding = answer.headers.get("content-encoding", "").strip().lower()
+    if coding in ("", "identity"):
+        return answer.body
+    reader = zlib.decompressobj(ANY_HEADER)
+    try:
+        body = reader.decompress(answer.body, limit + 1) if coding in ("gzip", "x-gzip", "deflate") else b""
+    except zlib.error as error:
+        raise Unreachable("the answer is packed and broken", "PackedBody", sent=True) from error
+    if len(body) > limit:
+        raise BodyTooLarge(f"the answer is over {limit} bytes", sent=True)
+    if not reader.eof:
+        raise Unreachable("the answer is packed in a way that was not asked for", "PackedBody", sent=True)
+    return body
+
+
+def anywhere(address: Address) -> bool:
+    """For hosts that the operator chose: every address is allowed."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class HttpClient:
+    """Sends single requests; `connect_seconds` bounds look-up, connection and TLS together."""
+
+    resolve: Resolve = resolve_name
+    allow: Allow = anywhere
+    connect_seconds: float | None = None
+    body_limit: int = BODY_LIMIT
+    tls: ssl.SSLContext | None = None
+
+    def send(self, request: Request, seconds: float, *, cut: bool = False) -> Fetched:
+        """Send one request and read its whole answer; with `cut` as much of its body as comes within the limits.
+
+        Raises:
+            AddressRefused: the host leads to an address that is not allowed; nothing was sent.
+            Unreachable: no complete answer could be had.
+            FetchTimedOut: no complete answer came in `seconds`.
+            BodyTooLarge: the answer is over the limit.
+        """
+        deadline = Deadline(seconds)
+        connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
+        try:
+            raw = _written(connection, request)
+            sock = self._open(request.target, deadline.within(self.connect_seconds))
+        except (OSError, ValueError, h11.LocalProtocolError) as error:  # ValueError: a name that cannot be one
+            raise _failure(error, seconds, sent=False) from error
+        with sock:
+            answering = _Answering(sock, connection, deadline, self.body_limit)
+            try:
+                answering.write(raw)
+                return answering.read(cut=cut)
+            except BROKEN as error:
+                raise _failure(error, seconds, sent=True) from error
+
+    def _open(self, target: Target, deadline: Deadline) -> socket.socket:
+        addresses = vet(target, partial(_looked_up, self.resolve, deadline), self.allow)
+        *firsts, last = addresses[:MAX_DIALS]
+        for address in firsts:
+            with suppress(OSError):  # the host's next address may answer
+                return self._connect(address, target, deadline.within(deadline.remaining() / 2))
+        return self._connect(last, target, deadline)
+
+    def _connect(self, address: str, target: Target, deadline: Deadline) -> socket.socket:
+        sock = socket.create_connection((address, target.port), timeout=deadline.remaining())
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if target.scheme == "https":
+                sock = (self.tls or trusted()).wrap_socket(
+                    sock, server_hostname=target.host, do_handshake_on_connect=False, suppress_ragged_eofs=False
+                )
+                sock.settimeout(deadline.remaining())
+                sock.do_handshake()
+        except OSError:
+            sock.close()
+            raise
+        return sock
+
+
+@dataclass(frozen=True, slots=True)
+class _Answering:
+    """One exchange on an open socket."""
+
+    sock: socket.socket
+    connection: h11.Connection
+    deadline: Deadline
+    body_limit: int
+
+    def write(self, raw: bytes) -> None:
+        left = memoryview(raw)
+        with suppress(BrokenPipeError, ConnectionResetError):  # the answer may be there: it need not wait for the body
+            while left:
+                self.sock.settimeout(self.deadline.remaining())
+                left = left[self.sock.send(left[:CHUNK]) :]
+
+    def read(self, *, cut: bool) -> Fetched:
+        head = self._head()
+        lines: dict[str, list[str]] = {}
+        for name, value in head.headers:
+            lines.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        headers = {name: ", ".join(values) for name, values in lines.items()}
+        return Fetched(head.status_code, headers, self._some_body() if cut else self._body(headers))
+
+    def _head(self) -> h11.Response:
+        for _ in range(MOST_INTERIM):
+            event = self._next()
+            if isinstance(event, h11.Response):
+                return event
+            if not isinstance(event, h11.InformationalResponse):
+                break
+        raise h11.RemoteProtocolError("no answer came")
+
+    def _body(self, headers: Mapping[str, str]) -> bytes:
+        stated = headers.get("content-length", "")
+        if stated.isdecimal() and int(stated) > self.body_limit:
+            raise self._too_large()
+        body = bytearray()
+        while isinstance(event := self._next(), h11.Data):
+            body += event.data
+            if len(body) > self.body_limit:
+                raise self._too_large()
+        return bytes(body)
+
+    def _some_body(self) -> bytes:
+        body = bytearray()
+        with suppress(*BROKEN):  # the status is what counts; the rest was cut off
+            while len(body) < self.body_limit and isinstance(event := self._next(), h11.Data):
+                body += event.data
+        return bytes(body[: self.body_limit])
+
+    def _next(self) -> HttpEvent:
+        while (event := self.connection.next_event()) is h11.NEED_DATA:
+            self.sock.settimeout(self.deadline.remaining())
+            self.connection.receive_data(self.sock.recv(CHUNK))
+        return event
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(f"the answer is over {self.body_limit} bytes", sent=True)
+
+
+def _written(connection: h11.Connection, request: Request) -> bytes:
+    own = {"Host": request.target.host_header, "Accept-Encoding": "identity", "Connection": "close"}
+    if request.body is not None:
+        own["Content-Length"] = str(len(request.body))
+    headers = {"User-Agent": USER_AGENT, **request.headers, **own}
+    head = h11.Request(method=request.method, target=request.target.path, headers=list(headers.items()))
+    raw = connection.send(head) or b""
+    body = (connection.send(h11.Data(data=request.body)) or b"") if request.body else b""
+    return raw + body + (connection.send(h11.EndOfMessage()) or b"")
+
+
+def _looked_up(resolve: Resolve, deadline: Deadline, host: str, port: int) -> Sequence[str]:
+    return look_up(resolve, host, port, deadline)
+
+
+def _failure(error: Exception, seconds: float, *, sent: bool) -> CallFailed:
+    why = type(error).__name__
+    if isinstance(error, TimeoutError):
+        return FetchTimedOut(f"no answer within {seconds:g} s", why, sent=sent)
+    return Unreachable("the host could not be reached or broke off", why, sent=sent)
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    """The machine's certificates; to read them takes tens of milliseconds."""
+    return ssl.create_default_context()

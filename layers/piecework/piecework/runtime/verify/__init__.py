@@ -1,0 +1,1 @@
+"""POST /verify, its policies and the look at evidence."""

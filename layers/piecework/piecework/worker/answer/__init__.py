@@ -1,0 +1,1 @@
+"""What a seeker is answered: bodies, outputs, deliverables, failures."""

@@ -1,0 +1,138 @@
+"""The worker door put together from its ports; the composition root and the tests use the same one."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from piecework.durable.due import DueTimes, Nudge
+from piecework.durable.pieces import Overflow, now_in_ms
+from piecework.durable.renewal import Renewal
+from piecework.durable.steps import StepTable
+from piecework.extend.executors import Log
+from piecework.extend.manifest import Bundle
+from piecework.worker.answer.bodies import Bodies, no_stream
+from piecework.worker.answer.deliverables import Deliverables
+from piecework.worker.answer.outputs import INLINE_BYTES
+from piecework.worker.answer.telling import Telling, Unheard
+from piecework.worker.chain.networks import Network
+from piecework.worker.chain.rpc import Chain
+from piecework.worker.contract.contracts import ContractRecord, Contracts
+from piecework.worker.door import BODY_BYTES
+from piecework.worker.payment.charging import Charging
+from piecework.worker.payment.facilitator import Facilitator, SupportedKinds
+from piecework.worker.payment.released import Released
+from piecework.worker.record.executions import Execution, Executions
+from piecework.worker.routes import HireRoutes
+from piecework.worker.task.attempts import Attempts
+from piecework.worker.task.bounding import in_thread
+from piecework.worker.task.driving import Driving
+from piecework.worker.task.flow import Hire, Standing
+from piecework.worker.task.starting import Bounded, Starting
+from piecework.worker.task.views import Rules, Views
+from piecework.worker.task.work import Work
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything that the door needs from outside."""
+
+    contracts: Contracts
+    executions: Executions
+    due_times: DueTimes
+    files: Deliverables
+    texts: Overflow
+    steps: StepTable
+    facilitator: Facilitator
+    chain_of: Callable[[Network], Chain | None]
+    enqueue: Callable[[Execution], None]
+    nudge: Nudge
+    announce: Callable[[Execution, ContractRecord, "Views"], None]
+    bundle: Bundle
+    log: Log
+    clock: Callable[[], int] = now_in_ms
+    bounded: Bounded = in_thread
+    renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
+    telling: Telling = field(default_factory=Unheard)
+    stream_url: Callable[[Execution], str | None] = no_stream
+    count: Callable[[str], None] = lambda contract_id: None  # a request about a contract; raises RATE_LIMITED
+
+
+@dataclass(frozen=True)
+class Worker:
+    """The parts that functions use."""
+
+    routes: HireRoutes
+    driving: Driving
+    charging: Charging
+    views: Views
+
+
+def assemble(ports: Ports, rules: Rules, *, inline_bytes: int = INLINE_BYTES, body_bytes: int = BODY_BYTES) -> Worker:
+    """Put the parts together."""
+    work = Work(
+        bundle=ports.bundle,
+        files=ports.files,
+        texts=ports.texts,
+        steps=ports.steps,
+        log=ports.log,
+        clock=ports.clock,
+        inline_bytes=inline_bytes,
+        telling=ports.telling,
+        record_item=lambda execution, item: ports.executions.add_item(execution.contract_id, execution.lease, item),
+    )
+    charging = Charging(ports.executions, ports.facilitator, ports.chain_of, ports.clock, ports.nudge, ports.log)
+    attempts = Attempts(
+        ports.executions,
+        work,
+        charging,
+        ports.clock,
+        ports.enqueue,
+        ports.log,
+        renewal=ports.renewal,
+        keeps_days=rules.result_days,
+    )
+    bodies = Bodies(rules.public_base_url, ports.files, ports.clock, ports.stream_url)
+    views = Views(work, bodies, rules, ports.clock)
+    driving = _driving(ports, attempts, charging, views)
+    routes = _routes(ports, attempts, charging, views, driving, body_bytes)
+    return Worker(routes, driving, charging, views)
+
+
+def _driving(ports: Ports, attempts: Attempts, charging: Charging, views: Views) -> Driving:
+    def announce(execution: Execution, contract: ContractRecord) -> None:
+        ports.announce(execution, contract, views)
+
+    return Driving(
+        contracts=ports.contracts,
+        executions=ports.executions,
+        attempts=attempts,
+        charging=charging,
+        released=Released(ports.contracts, ports.executions, ports.due_times, ports.chain_of, ports.clock, ports.log),
+        due_times=ports.due_times,
+        terms_of=views.terms_of,
+        announce=announce,
+        clock=ports.clock,
+        log=ports.log,
+    )
+
+
+def _routes(
+    ports: Ports, attempts: Attempts, charging: Charging, views: Views, driving: Driving, body_bytes: int
+) -> HireRoutes:
+    kinds = SupportedKinds(ports.facilitator, sees=lambda network: ports.chain_of(network) is not None)
+    standing = Standing(ports.executions, attempts, driving.tell, ports.nudge, ports.clock, ports.log)
+    starting = Starting(
+        executions=ports.executions,
+        attempts=attempts,
+        charging=charging,
+        views=views,
+        facilitator=ports.facilitator,
+        kinds=kinds,
+        bounded=ports.bounded,
+        current=standing.current,
+        tell=driving.tell,
+        clock=ports.clock,
+        log=ports.log,
+    )
+    hire = Hire(ports.contracts, standing, starting, views, kinds, ports.clock, ports.count)
+    return HireRoutes(hire, ports.contracts, views, ports.clock, body_bytes)

@@ -1,0 +1,1 @@
+"""Contracts: what they say, who signed them, and how they are registered."""

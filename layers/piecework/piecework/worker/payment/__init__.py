@@ -1,0 +1,1 @@
+"""Payments: terms, headers, the facilitator, settlement and what is owed."""

@@ -1,0 +1,359 @@
+"""Charging: settle once, read the outcome, reconcile what is unknown; release nothing that was not paid (2.8).
+
+Every step is a conditional move of the record, so at most one `/settle` is in flight:
+
+    | crash after                       | what stands | what happens then                                              |
+    |-----------------------------------|-------------|----------------------------------------------------------------|
+    | the intent (SETTLING) was written | SETTLING    | its lease lapses, longer than the call can take: UNKNOWN       |
+    | `/settle` was sent or answered    | SETTLING    | the same: nobody knows it was answered, so it is reconciled    |
+    | the outcome was written           | its outcome | nothing                                                        |
+    | a success, its receipt not seen   | UNKNOWN     | the receipt is looked for again; `/settle` is never repeated   |
+    | UNKNOWN, a witness was asked      | UNKNOWN     | asked again at the due time, which stood since UNKNOWN         |
+    | UNKNOWN, `/settle` is sent again  | SETTLING    | as in the first row, with the identical payload                |
+
+An interrupted call is never repeated blindly: only a witness that says the authorization is unspent leads to another
+`/settle`, and the chain takes a nonce once. The settle-watch is the due time that the intent sets in its transaction.
+
+The template's metric filters count the log lines of this module by their names, `outcome`, `decision` and `looks`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from piecework.durable.due import Nudge
+from piecework.durable.pieces import new_token
+from piecework.errors import PieceworkError
+from piecework.extend.executors import Log
+from piecework.jsons import loads
+from piecework.worker.chain.exchange import NotSent
+from piecework.worker.chain.networks import Network
+from piecework.worker.chain.rpc import Chain
+from piecework.worker.contract.contracts import ContractRecord
+from piecework.worker.payment.confirming import NOT_SEEN, Confirming
+from piecework.worker.payment.evidence import Evidence, Unsettled, gather
+from piecework.worker.payment.facilitator import SETTLE_SECONDS_QUEUED, Facilitator
+from piecework.worker.payment.owing import fee_rows
+from piecework.worker.payment.payments import Payment, read_payment
+from piecework.worker.payment.settlement import (
+    EXPIRED_UNUSED,
+    FACILITATOR_MARGIN_SECONDS,
+    Decision,
+    NotPaid,
+    Paid,
+    PaidUnconfirmed,
+    SettleAgain,
+    Unknown,
+    Unresolved,
+    Wait,
+    classify,
+    give_up_ms,
+    look_seconds,
+    paid_receipt,
+    reconcile,
+    refused_receipt,
+    resend_seconds,
+)
+from piecework.worker.payment.terms import PaymentTerms
+from piecework.worker.record.executions import Execution, Executions, Failure, last_refusal
+from piecework.worker.record.states import State
+
+WATCH_MS: Final = 120_000  # the settle-watch
+CALL_MARGIN_MS: Final = 20_000  # beyond the call's own limit; until then nobody else may take the settlement for lost
+SEEN_SOON_SECONDS: Final = 5  # until a transaction that was named with success is looked for again
+MOST_ROUNDS: Final = 5  # payments that were definitely not taken
+LATE: Final = "invalid_exact_evm_payload_authorization_valid_before"
+REFUSED: Final = "the work is done, but the payment was not taken; sign a new one to get the result"
+
+
+class NotProven(PieceworkError):
+    """An operator's word is not what the chain shows."""
+
+    def __init__(self, decision: Decision) -> None:
+        why = _why(decision).get("why", "")
+        super().__init__(f"the chain does not show that: {type(decision).__name__}{f', {why}' if why else ''}")
+
+
+@dataclass(frozen=True)
+class Charging:
+    """Settles and reconciles; each method returns the record as it then stands."""
+
+    executions: Executions
+    facilitator: Facilitator
+    chain_of: Callable[[Network], Chain | None]
+    clock: Callable[[], int]
+    nudge: Nudge
+    log: Log
+    token: Callable[[], str] = new_token
+    confirming: Confirming = field(default_factory=Confirming)
+
+    def settle(
+        self,
+        execution: Execution,
+        contract: ContractRecord,
+        terms: PaymentTerms,
+        seconds: float = SETTLE_SECONDS_QUEUED,
+        **result: Any,
+    ) -> Execution:
+        """Ask for the money once; `result` is written with the intent.
+
+        Raises:
+            Moved: somebody else moved the record on.
+        """
+        now_ms, payment = self.clock(), payment_of(execution)
+        intent = execution.moved(
+            State.SETTLING,
+            settle_calls=execution.settle_calls + 1,
+            payment_status="settling",
+            lease=self.token(),
+            lease_until_ms=now_ms + int(seconds * 1000) + CALL_MARGIN_MS,
+            due_ms=now_ms + WATCH_MS,
+            blind_ms=now_ms,  # until an answer names a transaction
+            sent_ms=now_ms,
+            **result,
+        )
+        self.executions.move(execution, intent)
+        outcome = self._asked(intent, terms, seconds, first=not execution.is_ambiguous)
+        if isinstance(outcome, Paid):
+            return self.paid(intent, contract, outcome)
+        if isinstance(outcome, NotPaid):
+            return self.not_paid(intent, outcome)
+        if isinstance(outcome, Unknown):
+            return self._unknown(intent, execution, outcome)
+        return self._not_sent(intent, execution, payment, terms, outcome)
+
+    def _asked(
+        self, intent: Execution, terms: PaymentTerms, seconds: float, *, first: bool
+    ) -> Paid | NotPaid | NotSent | Unknown:
+        """What came of one `/settle`; a success counts once the chain shows its transaction."""
+        record, ends = unsettled_of(intent, terms), self.confirming.now() + seconds
+        settled = self.facilitator.settle(record.payment, terms, seconds)
+        outcome = classify(settled, record.payment, terms, first=first)
+        if isinstance(outcome, Paid):
+            left = ends - self.confirming.now()
+            outcome = self.confirming.look(outcome, record, self.chain_of(terms.network), left)
+        told = {"outcome": type(outcome).__name__, **_why(outcome)}
+        self.log.info("settle_answered", contract_id=intent.contract_id, **told)
+        return outcome
+
+    def lapsed(self, execution: Execution) -> Execution:
+        """A settlement whose runner is gone may have charged."""
+        now_ms = self.clock()
+        after = execution.moved(
+            State.UNKNOWN,
+            is_ambiguous=True,
+            sent_ms=execution.sent_ms or execution.blind_ms,
+            lease="",
+            lease_until_ms=0,
+            looks=0,
+            due_ms=now_ms + look_seconds(1) * 1000,
+        )
+        self.executions.take_over(execution, after, now_ms)
+        return after
+
+    def look(self, execution: Execution, contract: ContractRecord, terms: PaymentTerms) -> Execution:
+        """Ask the witnesses about an unknown settlement, and act on what they say.
+
+        Raises:
+            Moved: somebody else moved the record on.
+        """
+        now_ms, record = self.clock(), unsettled_of(execution, terms)
+        seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
+        decision = reconcile(record, seen, now_ms)
+        told = {"decision": type(decision).__name__, "looks": execution.looks + 1}
+        self.log.info("settlement_looked_at", contract_id=execution.contract_id, **told, **_why(decision))
+        if isinstance(decision, Paid | PaidUnconfirmed):
+            return self.paid(execution, contract, decision)
+        if isinstance(decision, NotPaid):
+            if decision.reason == EXPIRED_UNUSED and execution.hashes:
+                self.log.warning("settlement_alarm", contract_id=execution.contract_id, alarm="hash_on_no_chain")
+            return self.not_paid(execution, decision)
+        if isinstance(decision, SettleAgain):
+            return self.settle(execution, contract, terms)
+        return self._waiting(replace(execution, sent_ms=record.sent_ms), decision, now_ms)
+
+    def paid(self, execution: Execution, contract: ContractRecord, outcome: Paid | PaidUnconfirmed) -> Execution:
+        """Release the result, or start the work that was paid before it."""
+        changes: dict[str, Any] = {
+            "payment": "",
+            "claim_status": "spent",
+            "payment_status": "settled" if isinstance(outcome, Paid) else "settled_unconfirmed",
+            "receipt": outcome.receipt if isinstance(outcome, Paid) else None,
+            "lease": "",
+            "lease_until_ms": 0,
+        }
+        now_ms = self.clock()
+        transaction = outcome.transaction if isinstance(outcome, Paid) else ""
+        if not transaction:
+            self.log.warning("settled_unconfirmed", contract_id=execution.contract_id)
+        if execution.result is None:  # settle-before
+            after = execution.moved(State.EXECUTING, due_ms=now_ms, owes_fee=True, **changes)
+            self.executions.move(execution, after)
+            return after
+        target = State.PARTIAL_FINAL if execution.is_partial else State.COMPLETED
+        after = execution.moved(target, due_ms=0, finished_at_ms=now_ms, items=(), **changes)
+        rows = fee_rows(execution, contract, now_ms, transaction)
+        self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
+        return after
+
+    def not_paid(self, execution: Execution, outcome: NotPaid) -> Execution:
+        """Keep the result unreleased and let the seeker sign anew, a few times."""
+        is_last = execution.rounds + 1 >= MOST_ROUNDS
+        now_ms = self.clock()
+        failure = Failure("PAYMENT_FAILED", REFUSED, {"reason": outcome.reason})
+        after = execution.moved(
+            State.FAILED_PERMANENT if is_last else State.UNPAID,
+            rounds=execution.rounds + 1,
+            failure=last_refusal(failure) if is_last else failure,
+            receipt=outcome.receipt,
+            payment="",
+            payment_status="failed",
+            claim_status="released",
+            lease="",
+            lease_until_ms=0,
+            due_ms=0 if is_last else execution.ends_at_ms,
+            finished_at_ms=now_ms if is_last else 0,
+        )
+        self.executions.move(execution, after, webhook_at_ms=now_ms if is_last and execution.has_webhook else 0)
+        return after
+
+    def witness(self, execution: Execution, contract: ContractRecord) -> tuple[Evidence | None, Decision]:
+        """What the chain says of an unknown settlement now, and what follows from it; moves nothing."""
+        now_ms, record = self.clock(), unsettled_of(execution, PaymentTerms.of(contract, None, ""))
+        seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
+        return seen, reconcile(record, seen, now_ms)
+
+    def resolve(
+        self, execution: Execution, contract: ContractRecord, transaction: str | None, *, override: bool = False
+    ) -> Execution:
+        """An operator's word on an unknown settlement: the transaction that paid it, or None for not paid.
+
+        It needs the evidence that the flow itself would need, or is recorded as an override.
+
+        Raises:
+            NotProven: the chain does not show it.
+            IllegalMove: the settlement is not unknown.
+        """
+        terms, payment = PaymentTerms.of(contract, None, ""), payment_of(execution)
+        _, decision = self.witness(execution, contract)
+        if not (is_proven := proves(decision, transaction)) and not override:
+            raise NotProven(decision)
+        resolution = {"by": "evidence" if is_proven else "override", "at_ms": self.clock(), "paid": transaction}
+        noted = replace(execution, resolution=resolution)
+        self.log.warning("settlement_resolved", contract_id=execution.contract_id, by=resolution["by"])
+        if transaction is None:
+            reason = "not_paid_by_operator"
+            return self.not_paid(noted, NotPaid(reason, refused_receipt(payment, terms, reason)))
+        return self.paid(noted, contract, Paid(transaction, paid_receipt(payment, terms, transaction)))
+
+    def _unknown(self, intent: Execution, before: Execution, outcome: Unknown) -> Execution:
+        named = outcome.transaction
+        if outcome.alarm:
+            self.log.warning("settlement_alarm", contract_id=intent.contract_id, alarm=outcome.alarm)
+        hashes = intent.hashes if named is None or named in intent.hashes else (*intent.hashes, named)
+        blind_ms = intent.blind_ms if named is None else before.blind_ms
+        soon = SEEN_SOON_SECONDS if outcome.reason == NOT_SEEN else None
+        return self._to_unknown(intent, soon, hashes=hashes, blind_ms=blind_ms)
+
+    def _to_unknown(self, intent: Execution, seconds: int | None = None, **changes: Any) -> Execution:
+        """Unknown, to be looked at again after so long, or after the usual time."""
+        looks = max(1, intent.looks + 1)
+        delay_ms = (seconds or look_seconds(looks)) * 1000
+        after = intent.moved(
+            State.UNKNOWN,
+            is_ambiguous=True,
+            looks=looks,
+            lease="",
+            lease_until_ms=0,
+            due_ms=self.clock() + delay_ms,
+            **changes,
+        )
+        self.executions.move(intent, after)
+        self._remind(after, delay_ms)
+        return after
+
+    def _not_sent(
+        self, intent: Execution, before: Execution, payment: Payment, terms: PaymentTerms, outcome: NotSent
+    ) -> Execution:
+        """Nothing reached the facilitator: the result stays ready, until the authorization is over."""
+        if before.is_ambiguous:
+            return self._to_unknown(intent, blind_ms=before.blind_ms, sent_ms=before.sent_ms)
+        now_ms, delay_ms = self.clock(), resend_seconds(before.looks + 1) * 1000
+        if now_ms // 1000 + FACILITATOR_MARGIN_SECONDS > payment.authorization.valid_before:
+            self.log.info("settle_answered", contract_id=intent.contract_id, outcome="NotPaid")
+            return self.not_paid(intent, NotPaid(LATE, refused_receipt(payment, terms, LATE)))
+        target = State.EXECUTING if intent.result is None else State.RESULT_READY
+        after = intent.moved(
+            target,
+            looks=before.looks + 1,
+            blind_ms=before.blind_ms,
+            sent_ms=before.sent_ms,
+            payment_status="authorized",
+            lease="",
+            lease_until_ms=0,
+            due_ms=now_ms + delay_ms,
+        )
+        self.executions.move(intent, after)
+        self._remind(after, delay_ms)
+        return after
+
+    def _waiting(self, execution: Execution, decision: Wait | Unresolved, now_ms: int) -> Execution:
+        looks = execution.looks + 1
+        is_over = isinstance(decision, Unresolved)
+        missing = isinstance(decision, Wait) and decision.funds_missing
+        seconds = look_seconds(looks, stale=isinstance(decision, Wait) and decision.stale)
+        after = execution.moved(
+            State.UNKNOWN,
+            looks=looks,
+            due_ms=0 if is_over else now_ms + seconds * 1000,
+            payment_status="unresolved" if is_over else "settling",
+            funds_missing_ms=now_ms if missing else execution.funds_missing_ms,
+        )
+        self.executions.move(execution, after)
+        if is_over:
+            self.log.warning("settlement_unresolved", contract_id=execution.contract_id)
+        else:
+            self._remind(after, after.due_ms - now_ms)
+        return after
+
+    def _remind(self, execution: Execution, delay_ms: int) -> None:
+        due = execution.due
+        try:
+            if due is not None:
+                self.nudge(due, delay_ms)
+        except PieceworkError:
+            self.log.warning("reminder_not_sent", contract_id=execution.contract_id)  # the sweep finds the due time
+
+
+def _why(found: object) -> dict[str, str]:
+    why = getattr(found, "why", None) or getattr(found, "reason", None)
+    return {"why": why} if why else {}
+
+
+def payment_of(execution: Execution) -> Payment:
+    """The payment that is bound to a record."""
+    return read_payment(loads(execution.payment))
+
+
+def proves(decision: Decision, transaction: str | None) -> bool:
+    """Whether what the flow would decide is what an operator says: paid by this transaction, or not paid (None)."""
+    if transaction is None:
+        return isinstance(decision, NotPaid)
+    return isinstance(decision, Paid) and decision.transaction.lower() == transaction.lower()
+
+
+def unsettled_of(execution: Execution, terms: PaymentTerms) -> Unsettled:
+    """What a record knows of its settlement."""
+    known = Unsettled(
+        payment_of(execution),
+        terms,
+        execution.hashes,
+        execution.blind_ms or None,
+        execution.funds_missing_ms or None,
+        execution.created_at_ms,
+        execution.sent_ms,
+    )
+    if execution.sent_ms or not execution.settle_calls:
+        return known
+    # Written before records said when: no call was sent after the time that the record waits for, or waited for last.
+    return replace(known, sent_ms=execution.due_ms or give_up_ms(known))

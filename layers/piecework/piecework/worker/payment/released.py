@@ -1,0 +1,119 @@
+"""Released authorizations: we never settle them any more, but whoever holds one still may (worker specification 2.9).
+
+When a claim is released, because its input was refused, its payment was not taken, it lapsed or its task failed, a
+due time for it is written in the same transaction. A look asks the chain, once the authorization is over, and daily
+while it still lives. Money that moved all the same is the seeker's: a ledger row `refund_due`, and an alarm. A block
+that is far behind the clock ends no watch. Without a node there is nobody to ask: the payload went with the claim.
+
+The template's metric filters count the log line by its name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from piecework.durable.due import Due, DueTimes
+from piecework.extend.executors import Log
+from piecework.worker.chain.networks import Network
+from piecework.worker.chain.rpc import Chain, ChainUnavailable
+from piecework.worker.contract.contracts import ContractRecord, Contracts
+from piecework.worker.payment.evidence import Evidence, Unsettled, chain_evidence
+from piecework.worker.payment.owing import ledger_row
+from piecework.worker.payment.payments import Authorization, Payment
+from piecework.worker.payment.terms import PaymentTerms
+from piecework.worker.record.executions import DAY_MS, KEPT_DAYS, RELEASED_DUE, RELEASED_MARGIN_SECONDS, Executions
+
+UNREACHED_MS: Final = 600_000  # until a node that did not answer is asked again
+
+
+@dataclass(frozen=True, slots=True)
+class Authorized:
+    """A released authorization, as the id of its due time names it."""
+
+    contract_id: str
+    generation: int
+    valid_before: int  # seconds
+    payer: str
+    nonce: str
+
+    @classmethod
+    def of(cls, due: Due) -> Self:
+        """Read it back from its due time."""
+        contract_id, generation, valid_before, _chain, _asset, payer, nonce = due.id.split("/")
+        return cls(contract_id, int(generation), int(valid_before), payer, nonce)
+
+    def unsettled(self, contract: ContractRecord) -> Unsettled:
+        """What the chain is asked about; its signature is not needed for that."""
+        terms = PaymentTerms.of(contract, None, "")
+        signed = Authorization(self.payer, terms.pay_to, terms.atomic, 0, self.valid_before, self.nonce)
+        return Unsettled(Payment(2, signed, {}), terms, since_ms=contract.stored_at_ms)
+
+
+@dataclass(frozen=True)
+class Released:
+    """Watches released authorizations."""
+
+    contracts: Contracts
+    executions: Executions
+    due_times: DueTimes
+    chain_of: Callable[[Network], Chain | None]
+    clock: Callable[[], int]
+    log: Log
+
+    def look(self, due: Due) -> None:
+        """Ask the chain about one; its due time goes, or moves on.
+
+        Raises:
+            PieceworkError: a store is out of reach; look again later.
+        """
+        released, now_ms = Authorized.of(due), self.clock()
+        contract = self.contracts.get(released.contract_id)
+        if contract is None:
+            return self.due_times.remove(due)
+        chain = self.chain_of(contract.network)
+        if chain is None:
+            return self._unseen(released, contract, due, now_ms)
+        record = released.unsettled(contract)
+        try:
+            seen = chain_evidence(record, chain, now_ms)
+        except ChainUnavailable:
+            return self._again(due, now_ms + UNREACHED_MS)
+        if seen.paid:
+            self._owe(released, contract, due, seen.paid)
+        elif not _is_over(released, record, seen, now_ms):
+            return self._again(due, now_ms + DAY_MS)
+        return self.due_times.remove(due)
+
+    def _unseen(self, released: Authorized, contract: ContractRecord, due: Due, now_ms: int) -> None:
+        """Without a node nobody can be asked. Real money is not forgotten for that: a node may be configured again."""
+        if contract.network.is_testnet or _is_past(released, now_ms):
+            return self.due_times.remove(due)
+        self.log.warning("released_payment_unseen", contract_id=released.contract_id)
+        return self._again(due, now_ms + DAY_MS)
+
+    def _owe(self, released: Authorized, contract: ContractRecord, due: Due, transaction: str) -> None:
+        """Written under the due time's own moment, so that a repeated look writes the same row."""
+        self.log.warning("released_payment_used", contract_id=released.contract_id, transaction=transaction)
+        execution = self.executions.read(released.contract_id)
+        if execution is not None:
+            of_then = replace(execution, generation=released.generation)
+            payer, atomic = released.payer, contract.atomic
+            self.executions.owe(ledger_row("refund_due", of_then, contract, atomic, payer, due.at_ms, transaction))
+
+    def _again(self, due: Due, at_ms: int) -> None:
+        over_ms = (Authorized.of(due).valid_before + RELEASED_MARGIN_SECONDS) * 1000
+        later = min(at_ms, over_ms) if over_ms > self.clock() else at_ms
+        self.due_times.put(Due(later, RELEASED_DUE, due.id))
+        self.due_times.remove(due)
+
+
+def _is_over(released: Authorized, record: Unsettled, seen: Evidence, now_ms: int) -> bool:
+    """Whether it can move no money any more, by fresh evidence; one whose log no node has is given up in the end."""
+    if seen.nonce_spent:
+        return seen.cancelled or _is_past(released, now_ms)
+    return seen.why_stale(record, now_ms) is None and seen.seconds >= released.valid_before + RELEASED_MARGIN_SECONDS
+
+
+def _is_past(released: Authorized, now_ms: int) -> bool:
+    """Whether the claim itself is forgotten by now."""
+    return now_ms > (released.valid_before + RELEASED_MARGIN_SECONDS) * 1000 + KEPT_DAYS * DAY_MS

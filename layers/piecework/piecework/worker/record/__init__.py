@@ -1,0 +1,1 @@
+"""The record of a hired contract, and the states it may have."""

@@ -1,0 +1,1 @@
+"""Streams of a task and their readers."""

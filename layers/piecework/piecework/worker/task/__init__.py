@@ -1,0 +1,1 @@
+"""A task from its payment to its answer: attempts, work, and how it goes on."""

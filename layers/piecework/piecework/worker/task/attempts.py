@@ -1,0 +1,211 @@
+"""Attempts: starting, interrupting and ending the work of a record, each by one conditional move (4.1 to 4.3, 5).
+
+A runner holds a short lease that it renews while it works. A lapsed one is taken over and the *same* attempt runs
+again, at most twice; then it counts as a transient failure. Past its end a task only times out: a late result is
+dropped.
+
+One run of an attempt is live at a time. A request whose time is up hands the attempt over at the run's next step;
+while a step is under way it leaves the lease with the run, which hands over or ends by itself, or is taken over once
+the lease has lapsed, as its process was frozen or has died.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from piecework.durable.pieces import new_token
+from piecework.durable.renewal import Renewal
+from piecework.errors import PieceworkError
+from piecework.extend.executors import Log
+from piecework.extend.right import LEASE_MS, Right, RightLost
+from piecework.worker.answer.failures import Ended, ended_by_undeployed
+from piecework.worker.contract.contracts import ContractRecord
+from piecework.worker.payment.charging import Charging
+from piecework.worker.payment.owing import late_fee_rows, refund_rows
+from piecework.worker.payment.terms import PaymentTerms
+from piecework.worker.record.executions import DELIVERED, LONGEST_LIFE_MS, Execution, Executions, Failure, Moved
+from piecework.worker.record.states import MAY_TIME_OUT, State
+from piecework.worker.task.work import Made, Work
+
+UNSTARTED_MS: Final = 60_000  # a task that waits in the queue longer is sent again; the sweep comes once a minute
+MOST_CRASHES: Final = 2  # runs of one attempt that may be lost before it counts as failed
+LOST: Final = Failure("EXECUTION_TRANSIENT", "the worker was interrupted several times")
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Begins and ends attempts; each method returns the record as it then stands, or raises Moved."""
+
+    executions: Executions
+    work: Work
+    charging: Charging
+    clock: Callable[[], int]
+    enqueue: Callable[[Execution], None]
+    log: Log
+    renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
+    token: Callable[[], str] = new_token
+    keeps_days: int = 0  # how long what ends now is promised to be readable
+
+    def leased(self) -> dict[str, Any]:
+        """What a record says while this runner works on it."""
+        now_ms = self.clock()
+        return {
+            "lease": self.token(),
+            "lease_until_ms": now_ms + LEASE_MS,
+            "started_at_ms": now_ms,
+            "due_ms": now_ms + LEASE_MS + 1,
+        }
+
+    def queued(self) -> dict[str, Any]:
+        """What a record says while it waits for a runner."""
+        return {"lease": "", "lease_until_ms": 0, "started_at_ms": 0, "due_ms": self.clock() + UNSTARTED_MS}
+
+    def send(self, execution: Execution) -> None:
+        """Put the task into the queue; if that fails, its due time finds it."""
+        try:
+            self.enqueue(execution)
+        except PieceworkError:
+            self.log.warning("task_not_queued", contract_id=execution.contract_id)
+
+    def take(self, execution: Execution) -> Execution:
+        """Take a task that nobody works on, or whose runner is gone."""
+        now_ms = self.clock()
+        was_lost = execution.lease != ""
+        after = execution.moved(
+            State.EXECUTING,
+            lease=self.token(),
+            lease_until_ms=now_ms + LEASE_MS,
+            started_at_ms=execution.started_at_ms or now_ms,
+            crashes=execution.crashes + was_lost,
+            items=(),  # of the runner that is gone
+        )
+        self.executions.take_over(execution, after, now_ms)
+        return after
+
+    def hand_over(self, execution: Execution) -> Execution:
+        """Leave an attempt that takes too long for a request, or for one run, to the queue."""
+        due_ms = self.clock() + UNSTARTED_MS
+        after = execution.moved(State.EXECUTING, lease="", lease_until_ms=0, due_ms=due_ms, items=())
+        self.executions.move(execution, after)
+        self.send(after)
+        return after
+
+    def right_of(self, execution: Execution, **bounds: int) -> Right:
+        """The right of the run that holds the record's lease; nothing counts after the task's end."""
+
+        def renew(until_ms: int) -> None:
+            self.executions.renew(execution.contract_id, execution.lease, until_ms)
+
+        return Right(renew, execution.lease_until_ms, self.clock, ends_ms=execution.ends_at_ms, **bounds)
+
+    def run(
+        self,
+        execution: Execution,
+        contract: ContractRecord,
+        until_ms: int,
+        is_fresh: bool,
+        is_chained: bool = False,
+        right: Right | None = None,
+    ) -> Made | Ended:
+        """Work under a lease that is renewed meanwhile; as `Work.run`.
+
+        Raises:
+            Moved: another runner has the attempt, or it is over.
+        """
+        right = right or self.right_of(execution)
+        try:
+            with self.renewal(right.renew):
+                return self.work.run(contract, execution, until_ms, is_fresh, is_chained, right)
+        except RightLost:
+            raise Moved from None
+
+    def left(self, execution: Execution) -> None:
+        """Have the record looked at when the lease has lapsed that a request left with its run."""
+        try:
+            if execution.due is not None:
+                self.charging.nudge(execution.due, LEASE_MS)
+        except PieceworkError:
+            self.log.warning("reminder_not_sent", contract_id=execution.contract_id)  # the sweep finds the due time
+
+    def finish(
+        self,
+        execution: Execution,
+        contract: ContractRecord,
+        terms: PaymentTerms,
+        done: Made | Ended,
+        settle_seconds: float | None,
+    ) -> Execution:
+        """Record how an attempt ended, and settle if there is time for it (None: leave it to the queue)."""
+        if self.clock() >= execution.ends_at_ms:
+            return self.time_out(execution, contract)
+        if isinstance(done, Ended):
+            return self._failed(execution, contract, done)
+        result: dict[str, Any] = {
+            "result": done.result,
+            "worked_ms": done.worked_ms,
+            "model": done.model,
+            "is_partial": done.is_partial,
+            "failure": None,
+            "items": done.items,
+            "keeps_days": self.keeps_days,  # the files were written under this promise, too
+        }
+        if execution.is_paid:
+            result["items"] = ()
+            return self._end(execution, State.PARTIAL_FINAL if done.is_partial else State.COMPLETED, contract, **result)
+        if settle_seconds is not None:
+            return self.charging.settle(execution, contract, terms, settle_seconds, **result)
+        now_ms = self.clock()
+        after = execution.moved(State.RESULT_READY, lease="", lease_until_ms=0, due_ms=now_ms, **result)
+        self.executions.move(execution, after)
+        self.send(after)
+        return after
+
+    def lost(self, execution: Execution, contract: ContractRecord) -> Execution:
+        """An attempt whose runners were lost too often failed for a transient reason."""
+        if execution.is_leased(self.clock()):
+            raise Moved
+        return self._failed(execution, contract, Ended(LOST, is_final=False))
+
+    def undeployed(self, execution: Execution, contract: ContractRecord) -> Execution:
+        """The end of a task whose executor is gone, before anything more is charged."""
+        self.log.warning("executor_undeployed", contract_id=execution.contract_id, executor=execution.executor)
+        return self._failed(execution, contract, ended_by_undeployed())
+
+    def time_out(self, execution: Execution, contract: ContractRecord) -> Execution:
+        """The task's time is up: nothing is kept of the seeker's money, and whatever still comes is dropped."""
+        is_deadline = contract.deadline_ms < execution.created_at_ms + LONGEST_LIFE_MS
+        code, text = (
+            ("DEADLINE_MISSED", "the contract's deadline passed") if is_deadline else ("TASK_TIMEOUT", "24 h passed")
+        )
+        owed = "the payment is owed back" if execution.is_paid else "nothing was charged"
+        failure = Failure(code, f"{text} before the task was done; {owed}")
+        return self._end(execution, State.TIMED_OUT, contract, failure=failure, result=None, items=())
+
+    def is_over(self, execution: Execution) -> bool:
+        """Whether the task must time out now."""
+        return execution.state in MAY_TIME_OUT and self.clock() >= execution.ends_at_ms
+
+    def _failed(self, execution: Execution, contract: ContractRecord, ended: Ended) -> Execution:
+        worked_ms = max(0, self.clock() - (execution.started_at_ms or self.clock()))
+        told: dict[str, Any] = {"failure": ended.failure, "worked_ms": worked_ms, "items": ()}
+        if ended.is_final:
+            return self._end(execution, State.FAILED_PERMANENT, contract, **told)
+        if execution.attempt >= execution.attempts:
+            return self._end(execution, State.EXHAUSTED, contract, **told)
+        after = execution.moved(State.FAILED_TRANSIENT, lease="", lease_until_ms=0, due_ms=execution.ends_at_ms, **told)
+        self.executions.move(execution, after)
+        return after
+
+    def _end(self, execution: Execution, target: State, contract: ContractRecord, **changes: Any) -> Execution:
+        """Move to a final state, with what is owed after it; where nothing is delivered, nothing of it is kept."""
+        now_ms = self.clock()
+        owed = late_fee_rows if target in DELIVERED else refund_rows
+        freed = {} if execution.is_paid else {"payment_status": "not_charged", "claim_status": "released"}
+        changes.setdefault("keeps_days", execution.keeps_days or self.keeps_days)
+        after = execution.moved(
+            target, lease="", lease_until_ms=0, due_ms=0, finished_at_ms=now_ms, payment="", **freed, **changes
+        )
+        rows = owed(execution, contract, now_ms)
+        self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
+        return after

@@ -1,0 +1,1 @@
+"""Functions of the template in real processes, and what they send to AWS."""

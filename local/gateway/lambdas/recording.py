@@ -1,0 +1,118 @@
+"""Writes down every call to AWS that a function makes, so that a test can hold it against the function's role.
+
+A recorder is a loopback port in front of the endpoint, one for each function. Bytes pass unchanged both ways; what goes
+up is read as HTTP/1.1 besides, and each complete request becomes a JSON line for each permission it needs: `function`,
+`action`, `resource`. A name that the function got in a variable is written as `${VARIABLE}`.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import h11
+
+from local.gateway.lambdas.permissions import Call, needed
+from local.gateway.lambdas.port import ENDPOINT, Port, Up
+
+RECORD_AWS_CALLS: Final = "PIECEWORK_RECORD_AWS_CALLS"  # a folder; unset means that nothing is recorded
+NAMES: Final = (
+    "TABLE",
+    "BUCKET",
+    "SECRET_ARN",
+    "KEY_ARN",
+    "QUEUE_URL",
+)  # how variables end whose value names a resource
+OTHER_NAMES: Final = frozenset({"FACILITATOR_AUTH", "BASE_RPC_URL_SECRET_ARN"})  # and two of the worker's own
+
+Variables = dict[str, str]
+
+
+def recorders(functions: Mapping[str, Variables], folder: str | None) -> "dict[str, Recorder]":
+    """A recorder for each function that has an endpoint, when a folder is given."""
+    if not folder:
+        return {}
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    out = Path(folder) / f"{os.getpid()}.jsonl"
+    return {name: Recorder(name, variables, out) for name, variables in functions.items() if ENDPOINT in variables}
+
+
+class Recorder(Port):
+    """Writes a line for each permission that what passes needs."""
+
+    def __init__(self, function: str, variables: Variables, out: Path) -> None:
+        super().__init__(variables)
+        self._function = function
+        self._out = out
+        self._names = {value: name for name, value in variables.items() if _names_a_resource(name) and value}
+
+    def connected(self) -> Up:
+        """As `Port.connected`; the bytes stay as they are."""
+        heard = Requests(self._note)
+
+        def through(data: bytes) -> bytes:
+            heard.feed(data)
+            return data
+
+        return through
+
+    def _note(self, call: Call) -> None:
+        lines = (
+            json.dumps({"function": self._function, "action": action, "resource": resource})
+            for action, resource in needed(call, self._named)
+        )
+        with self._out.open("a", encoding="utf-8") as out:
+            out.write("".join(f"{line}\n" for line in lines))
+
+    def _named(self, name: str) -> str:
+        return f"${{{self._names[name]}}}" if name in self._names else name
+
+
+class Requests:
+    """Reads the requests of one connection out of its bytes, and hands each complete one to `hear`."""
+
+    def __init__(self, hear: Callable[[Call], None]) -> None:
+        self._hear = hear
+        self._head: h11.Request | None = None
+        self._begin(b"")
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._connection.receive_data(data)
+        while True:
+            event = self._connection.next_event()
+            if isinstance(event, h11.Request):
+                self._head = event
+            elif isinstance(event, h11.Data):
+                self._body += event.data if self._is_json() else b""
+            elif isinstance(event, h11.EndOfMessage):
+                self._hear(self._call())
+                self._begin(self._connection.trailing_data[0])
+            else:
+                return
+
+    def _begin(self, data: bytes) -> None:
+        """Each request gets a state machine of its own: the answers between them are not looked at."""
+        self._connection = h11.Connection(h11.SERVER)
+        self._head = None
+        self._body = bytearray()
+        if data:
+            self._connection.receive_data(data)
+
+    def _headers(self) -> dict[str, str]:
+        found = self._head.headers if self._head else ()
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in found}
+
+    def _is_json(self) -> bool:
+        """Whether the body says what the call is about; objects on their way to S3 are not kept."""
+        return "x-amz-target" in self._headers()
+
+    def _call(self) -> Call:
+        head = self._head
+        method, target = (head.method.decode(), head.target.decode("latin-1")) if head else ("", "")
+        return Call(method, target, self._headers(), bytes(self._body))
+
+
+def _names_a_resource(variable: str) -> bool:
+    return variable in OTHER_NAMES or (variable.startswith("PIECEWORK_") and variable.endswith(NAMES))

@@ -1,0 +1,107 @@
+"""The environment variables a function sees here: what the template gives it, and what Lambda itself adds."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from local.gateway.routes import Function
+from local.template import ACCOUNT, REGION
+
+ROOT: Final[Path] = Path(__file__).resolve().parents[3]
+PACKAGE: Final = ROOT / "layers" / "piecework"
+EXECUTORS: Final = ROOT / "layers"  # the folder of the package that the layer holds
+PARAMETER_PREFIX: Final = "PIECEWORK_PARAM_"
+TOKENS: Final = "PIECEWORK_RUNTIME_TOKENS"
+KERNEL_TOKENS: Final = "PIECEWORK_KERNEL_TOKENS"
+KERNEL_TOKENS_SECRET: Final = f"{KERNEL_TOKENS}_SECRET_ARN"
+SWEEP_SECONDS: Final = "PIECEWORK_SWEEP_SECONDS"
+PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
+PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
+FILES_KEY: Final = "PIECEWORK_DELIVERABLES_KEY_ARN"
+EMULATED_KEY: Final = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/local"  # the emulator asks for a key's name
+RPC_URL: Final = "BASE_RPC_URL"
+CHAIN_SEEN: Final = "BASE_CHAIN_SEEN"
+RUNS_EXECUTORS: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # whoever has it runs what the user wrote
+# What only exists here, and what a function must have from the template to see it: most stand for a secret or a file.
+LOCAL: Final[Mapping[str, str]] = {
+    TOKENS: f"{TOKENS}_SECRET_ARN",
+    KERNEL_TOKENS: KERNEL_TOKENS_SECRET,
+    "PIECEWORK_STREAM_KEY": "PIECEWORK_STREAM_KEY_ARN",
+    "BASE_RPC_URL": "BASE_RPC_URL_SECRET_ARN",
+    "PIECEWORK_POLICY": "PIECEWORK_POLICY_S3",
+    "PIECEWORK_POLICY_DEFAULT": "PIECEWORK_POLICY_S3",
+    **dict.fromkeys(  # clocks that nobody sets on AWS, so that tests need not wait
+        (
+            "PIECEWORK_KERNEL_HEARTBEAT",
+            "PIECEWORK_KERNEL_LEASE",
+            "PIECEWORK_KERNEL_LOST_GRACE",
+            "PIECEWORK_KERNEL_ROTATION_GRACE",
+            "REBUNO_RETRY_BASE_DELAY",
+            "REBUNO_RETRY_MAX_DELAY",
+        ),
+        "PIECEWORK_KERNEL_TABLE",
+    ),
+}
+EXECUTORS_PATH: Final = "PIECEWORK_EXECUTORS_PATH"  # stands for the layer of that name
+EXECUTORS_LAYER: Final = "ExecutorsLayer"
+OURS: Final = ("AWS_", "PIECEWORK_", "POWERTOOLS_", "REBUNO_")  # prefixes of names that are not an executor's own
+MACHINE: Final = frozenset({"HOME", "LD_LIBRARY_PATH", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR"})
+LAMBDA_SETS: Final = "AWS_LAMBDA_"  # a caller on Lambda or under a wrapper of its own would pass these on
+NOT_OURS: Final = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "VIRTUAL_ENV"})
+
+
+def parameters(caller: Mapping[str, str]) -> dict[str, str]:
+    """Template parameters the caller sets as PIECEWORK_PARAM_<Name>."""
+    prefix = PARAMETER_PREFIX
+    return {name.removeprefix(prefix): value for name, value in caller.items() if name.startswith(prefix)}
+
+
+def of_function(function: Function, caller: Mapping[str, str], *, public_url: str) -> dict[str, str]:
+    """All variables of one function's processes.
+
+    As on AWS, a setting reaches the functions that the template gives it to, and no other: a variable of the caller
+    replaces the template's value, as a parameter would. Variables that are not the product's stand for the executors'
+    secret, and reach who may read that.
+    """
+    given = function.environment
+    passed = {name: value for name, value in caller.items() if _reaches(name, function)}
+    urls = {name: public_url for name in (PUBLIC_URL, PUBLIC_BASE_URL) if name in given}
+    seen = {name: "true" for name in given if name == CHAIN_SEEN and caller.get(RPC_URL)}  # a condition in the template
+    region = {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+    emulated = _emulated(given) if "AWS_ENDPOINT_URL" in caller else {}
+    return {**given, **emulated, **urls, **seen, **region, **passed, **_lambda(function)}
+
+
+def _emulated(given: Mapping[str, str]) -> dict[str, str]:
+    key = {FILES_KEY: EMULATED_KEY} if FILES_KEY in given and not given[FILES_KEY] else {}
+    return {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **key}
+
+
+def _reaches(name: str, function: Function) -> bool:
+    given = function.environment
+    if name in given or name in MACHINE:
+        return True
+    if name.startswith("AWS_"):
+        return not name.startswith(LAMBDA_SETS) and name not in function.elsewhere
+    if name == EXECUTORS_PATH:
+        return EXECUTORS_LAYER in function.layers
+    if name in LOCAL:
+        return LOCAL[name] in given
+    own = not name.startswith(OURS) and name not in function.elsewhere and name not in NOT_OURS
+    return own and RUNS_EXECUTORS in given
+
+
+def _lambda(function: Function) -> dict[str, str]:
+    folders = (function.folder, PACKAGE, *([EXECUTORS] if EXECUTORS_LAYER in function.layers else ()))
+    return {
+        "AWS_LAMBDA_FUNCTION_NAME": function.name,
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
+        "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{function.name}",
+        "AWS_LAMBDA_LOG_STREAM_NAME": "local",
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "LAMBDA_TASK_ROOT": str(function.folder),
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
+        "TZ": ":UTC",
+    }

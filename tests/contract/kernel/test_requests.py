@@ -1,0 +1,224 @@
+"""What a command costs the kernel table in requests, and what becomes of a request whose answer is lost."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from local.aws import client as client_of
+from piecework.durable.due import Due
+from piecework.errors import PieceworkError, Unavailable
+from piecework.kernel.model.commands import Intent
+from piecework.kernel.model.dues import EXECUTION_DUE
+from piecework.kernel.model.ports import Moved
+from tests.contract.kernel.test_executions import Stored
+from tests.support.fakes import START_MS, FakeClock
+from tests.support.kernel.stage import KernelStage
+from tests.support.kernel.tables import KernelTables, new_tables
+
+
+class Counting:
+    """A client that counts its requests, and sends one of them twice or loses its answer."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self.sent = client, Counter[str]()
+        self.twice: str = ""
+        self.fails: str = ""
+        self.refusal: dict[str, Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**given: Any) -> Any:
+            self.sent[name] += 1
+            if name == "transact_write_items" and self.refusal is not None:
+                canceled = {"Error": {"Code": "TransactionCanceledException"}, **self.refusal}
+                raise ClientError(canceled, "TransactWriteItems")
+            if name == self.fails:
+                raise Unavailable("out of reach")
+            if name == self.twice:
+                getattr(self._client, name)(**given)
+                given |= {"ClientRequestToken": "another"} if name.startswith("transact") else {}
+            return getattr(self._client, name)(**given)
+
+        return call
+
+
+@pytest.fixture(scope="module")
+def client(embedded_aws):
+    return Counting(embedded_aws.client("dynamodb"))
+
+
+@pytest.fixture(scope="module")
+def tables(embedded_aws, client) -> KernelTables:
+    return new_tables(embedded_aws, FakeClock(START_MS), client=client)
+
+
+@pytest.fixture
+def sent(client):
+    """Requests since the test began, or since it was cleared."""
+    client.sent.clear()
+    yield client.sent
+    client.twice, client.fails, client.refusal = "", "", None
+
+
+def test_a_repeated_transaction_recognises_its_own_first_try(tables, client, sent):
+    story = Stored(tables).assigned()
+    client.twice = "transact_write_items"
+
+    story.act(Intent("complete"))
+
+    assert story.kept().execution == story.state
+    assert [event.type for event in tables.executions.events(story.id, 0, 10)] == story.types
+
+
+def test_a_repeated_connect_is_no_second_connection_and_keeps_the_job_in_hand(tables, client, sent):
+    story = Stored(tables).assigned()
+    linked = story.runner()
+    step_id = story.remote(linked)
+    tables.runners.end(linked, START_MS)
+    client.twice = "put_item"
+
+    again, replaced = tables.runners.connect(linked.connection, ["geo.lookup"], START_MS)
+
+    assert (again.job_id, replaced.generation) == (story.job_id(step_id), linked.generation)
+    assert tables.runners.find(linked.connection) == again
+
+
+def test_the_same_change_sent_anew_is_another_command_and_refused(tables, sent):
+    story = Stored(tables).assigned()
+
+    with pytest.raises(Moved):
+        tables.executions.commit(story.changes[-1])
+
+
+@pytest.mark.parametrize("reason", ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
+def test_a_transaction_that_met_others_is_decided_again(tables, client, sent, reason):
+    story = Stored(tables).assigned()
+    client.refusal = {"CancellationReasons": [{"Code": "None"}, {"Code": reason}]}
+
+    with pytest.raises(Moved):
+        story.act(Intent("complete"))
+    client.refusal = None
+    story.act(Intent("complete"))
+
+
+def test_a_transaction_refused_for_another_reason_is_no_conflict(tables, client, sent):
+    client.refusal = {"CancellationReasons": [{"Code": "ValidationError"}]}
+
+    with pytest.raises(PieceworkError) as refused:
+        Stored(tables).create()
+    assert not refused.value.retryable
+
+
+def test_numbers_that_cannot_be_counted_do_not_undo_the_command(tables, client, sent):
+    story = Stored(tables)
+    client.fails = "update_item"
+
+    story.create()
+
+    assert story.kept().execution == story.state
+
+
+@pytest.fixture
+def stage(tables):
+    made = KernelStage(store=tables, clock=FakeClock(START_MS))
+    yield made
+    for line in list(made.lines):
+        line.close()
+
+
+def test_a_command_reads_once_and_writes_one_transaction(stage, sent):
+    agent = stage.agent("costs", "one")
+    execution = stage.create(agent_id="costs")
+    session = agent.take("execution.assigned")
+    costs = {}
+
+    def cost(name: str, command: Any) -> Any:
+        sent.clear()
+        answer = command()
+        costs[name] = dict(sent)
+        return answer
+
+    step = cost("invoke", lambda: stage.invoke(session, "notes.find"))
+    cost("report", lambda: stage.report(session, step, {"found": 1}))
+    cost("wait", lambda: stage.intend(session, "wait", signal_type="go"))
+    cost("signal", lambda: stage.kernel.signal(execution, "go", None))
+    cost("complete", lambda: stage.intend(session, "complete"))
+
+    counted = {"batch_get_item": 1, "transact_write_items": 1, "update_item": 1}
+    assert costs == {
+        "invoke": counted,
+        "report": counted,
+        "wait": counted,
+        "signal": {"batch_get_item": 1, "transact_write_items": 1},
+        "complete": counted,
+    }
+
+
+def test_a_whole_life_over_the_tables_ends_as_it_should(stage):
+    agent, runner = stage.agent("whole", "one"), stage.runner("geo-w", "one", "geo.whole")
+    execution = stage.create({"n": 1}, agent_id="whole")
+    session = agent.take("execution.assigned")
+    stage.invoke(session, "geo.whole", remote=True)
+    job = runner.take("job.assigned")
+    stage.finish(job, {"city": "Zürich"}, "geo-w")
+    result = agent.take("tool.result")
+    agent.close()
+    stage.pass_time(12)
+    second = stage.agent("whole", "two")
+    again = second.take("execution.assigned")
+    stage.intend(again, "complete", output=result["result"], has_output=True)
+
+    assert stage.types(execution)[-4:] == [
+        "execution.reset",
+        "execution.started",
+        "intent.accepted",
+        "execution.completed",
+    ]
+    assert again["history"][0]["result"] == {"city": "Zürich"}
+    assert stage.kernel.get(execution).output == {"city": "Zürich"}
+    stage.pass_time(1)
+    stage.clock.move(stage.rules.retention_ms / 1000)
+    stage.sweep()
+    assert stage.store.executions.read(execution).execution is None
+
+
+def test_to_forget_an_execution_costs_six_requests_and_a_message_that_comes_twice_two(stage, sent):
+    agent = stage.agent("forgotten", "one")
+    execution = stage.create({"n": 1}, agent_id="forgotten")
+    session = agent.take("execution.assigned")
+    for _ in range(2):
+        stage.report(session, stage.invoke(session, "notes.find"), {"found": 1})
+    stage.intend(session, "complete")
+    agent.close()
+    stage.clock.move(stage.rules.retention_ms / 1000)
+    [due] = [due for due in stage.store.due_times.ripe(EXECUTION_DUE, stage.clock()) if due.id == execution]
+    sent.clear()
+
+    stage.liveness.fire(due)
+    first = sent.total()
+    stage.liveness.fire(due)
+
+    assert first <= 6, sent
+    assert sent.total() - first <= 2
+    assert stage.store.executions.read(execution).execution is None
+    assert [each for each in stage.store.due_times.ripe(EXECUTION_DUE, 10**14) if each.id == execution] == []
+
+
+def test_a_table_that_is_out_of_reach_says_so(embedded_aws):
+    nowhere = client_of("dynamodb", "http://127.0.0.1:9", embedded_aws.variables)
+    tables = new_tables(embedded_aws, FakeClock(START_MS), client=nowhere)
+
+    with pytest.raises(Unavailable):
+        tables.executions.read("any")
+
+
+def test_a_due_time_of_former_rules_is_removed_by_who_meets_it(stage):
+    execution = stage.create(agent_id="former")
+    former = Due(stage.clock() - 1, EXECUTION_DUE, execution)
+    stage.store.due_times.put(former)
+
+    stage.sweep()
+
+    dues = [due.at_ms for due in stage.store.due_times.ripe(EXECUTION_DUE, 10**14) if due.id == execution]
+    assert dues == [stage.clock() + stage.rules.execution_timeout_ms]
