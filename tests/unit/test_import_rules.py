@@ -60,7 +60,6 @@ ONLY_WRAPS = {"piecework.models.openai"}  # an adapter that needs no AWS
 CIRCLES = {  # that are left: composition roots, which import each other inside functions
     frozenset({"worker.wiring", "worker.edges_wiring"}),
     frozenset({"kernel.wiring", "kernel.hosted_wiring"}),
-    frozenset({"runtime.execute.messages", "runtime.execute.models"}),
 }
 
 

@@ -14,6 +14,7 @@ Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Sequence[str]]
 Allow = Callable[[Address], bool]
 
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 LONGEST_URL: Final = 4_096  # characters; signed links of the large clouds stay under 2,000
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _IN_PATHS: Final = "/%:@!$&'()*+,;=~[]"  # marks that stay as they are
@@ -147,3 +148,9 @@ def _literal(host: str) -> Address | None:
         return ip_address(host)
     except ValueError:
         return None
+
+
+def is_https_or_loopback(url: str) -> bool:
+    """Whether a URL of ours is secure: https, or plain http that never leaves this machine."""
+    parts = urlsplit(url)
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))

@@ -4,14 +4,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
-from urllib.parse import urlsplit
 
+from piecework.net.addresses import is_https_or_loopback
 from piecework.settings import TRUE, Reader
 from piecework.worker.chain.networks import NETWORKS, Network
 
 ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
 ORIGIN: Final = re.compile(r"\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 MOST_ATTEMPTS: Final = 10
 LONGEST_URL_TTL: Final = 43_200  # seconds; a role's credentials seldom live longer
 
@@ -85,12 +84,6 @@ def served(network: Network, *, allow_testnet: bool, sees_base: bool) -> bool:
     A seeker can cancel its authorization after the work began; only the chain tells that from a payment.
     """
     return allow_testnet if network.is_testnet else sees_base
-
-
-def is_https_or_loopback(url: str) -> bool:
-    """Whether a URL of ours is secure: https, or plain http that never leaves this machine."""
-    parts = urlsplit(url)
-    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))
 
 
 def _base_url(reader: Reader) -> str:

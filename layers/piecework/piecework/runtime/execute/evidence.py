@@ -12,7 +12,8 @@ from piecework.errors import BadRequest
 from piecework.extend.executors import Evidence
 from piecework.extend.outgoing import holds_kernel_number
 from piecework.jsons import MAX_DEPTH_READ, Json, canonical, check_depth, loads
-from piecework.runtime.execute.messages import INLINE_EVIDENCE_BYTES, EvidencePolicy
+from piecework.runtime.execute.defaults import INLINE_EVIDENCE_BYTES
+from piecework.runtime.execute.messages import EvidencePolicy
 
 TOTAL_BYTES: Final = 120_000  # escaped JSON of all evidence; the kernel's signed event may hold 131,072
 VERDICT_UNITS: Final = 3  # of the verify budget: one for the verdict, two for the votes

@@ -1,6 +1,6 @@
 """POST /execute as it is used (runtime specification 2.2 to 2.4), read without a model while nothing is wrong.
 
-`execute_models` is the authority: it is imported only for a request that does not look right at once, decides, and
+`models` is the authority: it is imported only for a request that does not look right at once, decides, and
 names the members to change. A test holds that both readings agree.
 """
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from piecework.jsons import U64_MAX, Json
+from piecework.runtime.execute.defaults import INLINE_EVIDENCE_BYTES, MIMES
 
-INLINE_EVIDENCE_BYTES: Final = 65_536  # the only value the kernel accepts in a contract (2.3)
-MIMES: Final = ("application/json", "text/plain", "text/markdown", "text/csv")
 IDS: Final = ("task_id", "execution_id", "attempt_id")  # together they name a piece, so an empty one would name many
 TEXTS: Final = (*IDS, "task_type", "profile", "stage")
 
@@ -108,8 +107,8 @@ def _is_count(value: Json) -> bool:
 
 def _explained(model: str, value: dict[str, Json], under: str = "") -> Any:
     """What the models say of a value that did not look right: they raise, or it is read by them."""
-    from piecework.runtime.execute import models as execute_models
+    from piecework.runtime.execute import models
     from piecework.runtime.messages import parse
 
-    message = parse(getattr(execute_models, model), value, under)
+    message = parse(getattr(models, model), value, under)
     return lambda name: getattr(message, name)

@@ -1,6 +1,6 @@
 """The models of POST /execute (runtime specification 2.2 to 2.4): what is published, and what explains a refusal.
 
-A request that is as it should be is read without them (`execute_messages`), because importing pydantic costs the
+A request that is as it should be is read without them (`messages`), because importing pydantic costs the
 function a fifth of its cold start.
 """
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from piecework.runtime.execute.messages import INLINE_EVIDENCE_BYTES, MIMES
+from piecework.runtime.execute.defaults import INLINE_EVIDENCE_BYTES, MIMES
 from piecework.runtime.messages import Count, Id, Message
 
 

@@ -13,11 +13,10 @@ from typing import Final
 
 from piecework.errors import BadRequest, SettingsError
 from piecework.jsons import Json, canonical
-from piecework.net.addresses import AddressRefused, chosen_target
+from piecework.net.addresses import AddressRefused, chosen_target, is_https_or_loopback
 from piecework.net.envelopes import read_envelope
 from piecework.net.http_client import CallFailed, Fetched, HttpClient, Request, unpacked
 from piecework.reasons import Warn, reason_in, silent, tell
-from piecework.worker.settings import is_https_or_loopback
 
 CONNECT_SECONDS: Final = 3.0  # look-up and TLS included
 BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer; a page of logs is far smaller
