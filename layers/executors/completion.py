@@ -7,16 +7,15 @@ needs (h11, boto3) is imported when the first task comes.
 import os
 from typing import Any, Final
 
+from piecework.errors import SettingsError
 from piecework.executor_secrets import executor_values
 from piecework.executors import Outcome, Retryable, Run, Task, executor
-from piecework.seeds import reusable_answer
-
-from piecework.errors import SettingsError
 from piecework.jsons import Json, canonical
 from piecework.models.brain import Brain
 from piecework.models.chat import Model
 from piecework.models.completing import Completion
 from piecework.reasons import Warn, silent
+from piecework.seeds import reusable_answer
 
 PROFILES: Final[dict[str, dict[str, Any]]] = {
     "default": {"temperature": 0.2, "max_tokens": 4_096, "call_ms": 60_000, "budget_ms": 110_000, "repairs": 3},

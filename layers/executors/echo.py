@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from piecework.executors import Outcome, Refused, Run, Task, executor
-
 from piecework.jsons import Json, canonical
 from piecework.samples import ANY_TEXT, CannotFill, fill
 from piecework.schemas import SchemaRejected

@@ -8,7 +8,6 @@ import re
 from typing import Final
 
 from piecework.executors import InputRefused, Outcome, PolicyDenied, Refused, Run, Task, ToolFailed, executor
-
 from piecework.jsons import Json
 
 TOOL: Final = "pay.refund"

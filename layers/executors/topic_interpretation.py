@@ -13,7 +13,6 @@ from itertools import chain, takewhile
 from typing import Any, Final, Literal
 
 from piecework.executors import InputRefused, Outcome, Refused, Run, Task, executor
-
 from piecework.jsons import Json, canonical
 
 Stance = Literal["support", "reject", "abstain", "none"]

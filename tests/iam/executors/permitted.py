@@ -2,12 +2,11 @@
 
 import os
 
+from piecework.aws.secrets import secret_text
+from piecework.errors import Retryable
 from piecework.event_hook import AgentEvent, Decision, on_agent_event
 from piecework.executor_secrets import secret
 from piecework.executors import Outcome, Run, Task, executor
-
-from piecework.aws.secrets import secret_text
-from piecework.errors import Retryable
 
 failed: set[str] = set()
 

@@ -2,10 +2,9 @@
 
 import os
 
+from piecework.aws.secrets import secret_text
 from piecework.executor_secrets import secret
 from piecework.executors import Outcome, Run, Task, executor
-
-from piecework.aws.secrets import secret_text
 
 LARGE = 20_000  # characters, over what an item keeps
 

@@ -2,10 +2,9 @@
 
 import os
 
+from piecework.aws.secrets import secret_text
 from piecework.executor_secrets import secret
 from piecework.executors import Outcome, Retryable, Run, Task, executor
-
-from piecework.aws.secrets import secret_text
 
 LARGE = 400_000  # characters, over what an item keeps
 tried = set()

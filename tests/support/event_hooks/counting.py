@@ -4,10 +4,9 @@ import os
 import uuid
 from pathlib import Path
 
+from piecework.errors import Retryable
 from piecework.event_hook import AgentEvent, Decision, on_agent_event
 from piecework.executors import Run
-
-from piecework.errors import Retryable
 
 
 @on_agent_event(types=("topic_message_requires_reply",))

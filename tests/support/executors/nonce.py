@@ -9,9 +9,8 @@ import time
 import uuid
 from pathlib import Path
 
-from piecework.executors import Outcome, Refused, Retryable, Run, Task, executor
-
 from piecework.errors import UpstreamFailed
+from piecework.executors import Outcome, Refused, Retryable, Run, Task, executor
 
 SECONDS = 2
 

@@ -7,9 +7,8 @@ what it says.
 
 from typing import NoReturn
 
-from piecework.executors import Outcome, Refused, Retryable, Run, Task, executor
-
 from piecework.errors import UpstreamFailed
+from piecework.executors import Outcome, Refused, Retryable, Run, Task, executor
 from piecework.jsons import Json
 
 
