@@ -42,11 +42,10 @@ def own_execute() -> Handler:
     from piecework.durable.pieces import Pieces, now_in_ms
     from piecework.extend.manifest import Bundle, load
     from piecework.runtime.execute.flow import Execute
-    from piecework.runtime.wiring import ExecuteWiring
 
     app: Any = importlib.import_module("runtime.execute.app")
-    table, bucket, telemetry = MemoryTable(), NoBucket(), app.wiring.telemetry
-    execute = Execute(
+    table, bucket, telemetry = MemoryTable(), NoBucket(), app.door.telemetry
+    vars(app.door)["execute"] = Execute(
         bundle=Bundle(load(), "echo"),
         pieces=Pieces(table, bucket),
         steps=table,
@@ -56,7 +55,6 @@ def own_execute() -> Handler:
         expires_at=lambda: now_in_ms() // 1000 + 86_400,
         log=telemetry,
     )
-    app.wiring = ExecuteWiring(execute, app.wiring.public_url, now_in_ms, telemetry)
     handler: Handler = app.handler
     return handler
 

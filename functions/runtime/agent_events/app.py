@@ -4,18 +4,19 @@ from typing import Any
 
 from piecework.edge.http import EDGE_MARGIN_MS, Request, Response
 from piecework.runtime.door import LambdaContext, replay_mark, serve
-from piecework.runtime.wiring import agent_events_wiring
+from piecework.runtime.wiring import RuntimeDoor
 
-wiring = agent_events_wiring()
+door = RuntimeDoor().ready("events")
+door.telemetry.load()
 
 
 def acknowledge(request: Request) -> Response:
     """Say that the event arrived, with the hook's decision if it made one."""
     caller = request.caller
-    received = wiring.events.receive(
+    received = door.events.receive(
         request.json_object(),
         caller=caller,
-        until_ms=wiring.clock() + request.remaining_ms() - EDGE_MARGIN_MS,
+        until_ms=door.clock() + request.remaining_ms() - EDGE_MARGIN_MS,
         trace_id=request.trace_id,
     )
     return Response(200, received.body, replay_mark(received.facts), facts=received.facts, counts=received.counts)
@@ -23,4 +24,4 @@ def acknowledge(request: Request) -> Response:
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point."""
-    return serve("agent_event", acknowledge, event, context, wiring.telemetry)
+    return serve("agent_event", acknowledge, event, context, door.telemetry)

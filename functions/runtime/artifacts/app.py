@@ -5,9 +5,9 @@ from typing import Any
 from piecework.durable.artifacts import serve as serve_artifact
 from piecework.edge.http import Request, Response
 from piecework.runtime.door import LambdaContext, serve
-from piecework.runtime.wiring import artifacts_wiring
+from piecework.runtime.wiring import RuntimeDoor
 
-wiring = artifacts_wiring()
+door = RuntimeDoor().ready("evidence", "telemetry")
 
 HEADERS = {
     "Cache-Control": "private, max-age=86400, immutable",  # the bytes are fixed by the digest in the address
@@ -19,10 +19,10 @@ HEADERS = {
 
 def artifact(request: Request) -> Response:
     """The artifact's bytes as they were stored."""
-    served = serve_artifact(wiring.evidence, request.path_params["digest"], request.path_params["token"])
+    served = serve_artifact(door.evidence, request.path_params["digest"], request.path_params["token"])
     return Response(200, served.data, {"Content-Type": served.mime, **HEADERS}, is_binary=True)
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point."""
-    return serve("artifact", artifact, event, context, wiring.telemetry)
+    return serve("artifact", artifact, event, context, door.telemetry)

@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 from piecework.edge.tokens import authorization_in, caller_of
-from piecework.runtime.wiring import authorizer_wiring
+from piecework.runtime.wiring import RuntimeDoor
 
 STRANGER: Final = "unknown"  # the principal of a Deny, which no key is ever made of
 
-wiring = authorizer_wiring()
+door = RuntimeDoor().ready("tokens")
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     the text `Unauthorized` into a 401, but Lambda counts it among the function's errors: a few wrong passwords would
     ring the alarm, and the alarm stops deployments.
     """
-    caller = caller_of(authorization_in(event.get("headers")), wiring.tokens())
+    caller = caller_of(authorization_in(event.get("headers")), door.tokens())
     if caller is None:
         return {"principalId": STRANGER, "policyDocument": _policy("Deny", event["methodArn"])}
     policy = _policy("Allow", event["methodArn"])

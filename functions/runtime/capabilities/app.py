@@ -4,11 +4,11 @@ from typing import Any
 
 from piecework.edge.http import Request, Response
 from piecework.runtime.door import LambdaContext, serve
-from piecework.runtime.wiring import capabilities_wiring
+from piecework.runtime.wiring import RuntimeDoor
 
-wiring = capabilities_wiring()
+door = RuntimeDoor().ready("telemetry")
 
-BODIES = {"/capabilities": wiring.capabilities, "/health": wiring.health}
+BODIES = {"/capabilities": door.capabilities, "/health": door.health}
 
 
 def describe(request: Request) -> Response:
@@ -18,4 +18,4 @@ def describe(request: Request) -> Response:
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point."""
-    return serve("capabilities", describe, event, context, wiring.telemetry)
+    return serve("capabilities", describe, event, context, door.telemetry)

@@ -4,20 +4,20 @@ from typing import Any
 
 from piecework.edge.http import EDGE_MARGIN_MS, Request, Response, header_text
 from piecework.runtime.door import LambdaContext, replay_mark, serve
-from piecework.runtime.wiring import execute_wiring
+from piecework.runtime.wiring import RuntimeDoor
 
-wiring = execute_wiring()
+door = RuntimeDoor().ready("execute", "telemetry")
 
 
 def execute(request: Request) -> Response:
     """Run the task, or answer with the recorded result of the same one."""
-    ends_ms = wiring.clock() + request.remaining_ms() - EDGE_MARGIN_MS
-    executed = wiring.execute.execute(
+    ends_ms = door.clock() + request.remaining_ms() - EDGE_MARGIN_MS
+    executed = door.execute.execute(
         request.json_object(),
         caller=request.caller,
-        until_ms=min(ends_ms, wiring.clock() + wiring.edge_ms - EDGE_MARGIN_MS),
+        until_ms=min(ends_ms, door.clock() + door.settings.execute_timeout_ms - EDGE_MARGIN_MS),
         run_until_ms=ends_ms,
-        public_url=wiring.public_url(request),
+        public_url=door.public_url(request),
         trace_id=request.trace_id,
     )
     headers = dict(replay_mark(executed.facts))
@@ -27,4 +27,4 @@ def execute(request: Request) -> Response:
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point."""
-    return serve("execute", execute, event, context, wiring.telemetry)
+    return serve("execute", execute, event, context, door.telemetry)

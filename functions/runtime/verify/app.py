@@ -7,16 +7,17 @@ from piecework.jsons import canonical
 from piecework.runtime.door import LambdaContext, serve
 from piecework.runtime.messages import parse
 from piecework.runtime.verify.messages import VerifyRequest
-from piecework.runtime.wiring import verify_wiring
+from piecework.runtime.wiring import RuntimeDoor
 
-wiring = verify_wiring()
+door = RuntimeDoor().ready("judge")
+door.telemetry.load()
 
 
 def verify(request: Request) -> Response:
     """The verdict; the same request always gets the same one."""
     caller = request.caller
     message = parse(VerifyRequest, request.json_object())
-    verdict = wiring.verify(message, wiring.public_url(request))
+    verdict = door.judge(message, door.public_url(request))
     ids = {"candidate_id": message.candidate.candidate_id, "execution_id": message.candidate.execution_id}
     facts = {"caller": caller, **ids, "policy_id": message.policy.policy_id, **verdict.log_fields()}
     counts = {f"Verdicts{verdict.verification_status.capitalize()}": 1}
@@ -25,4 +26,4 @@ def verify(request: Request) -> Response:
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point."""
-    return serve("verify", verify, event, context, wiring.telemetry)
+    return serve("verify", verify, event, context, door.telemetry)

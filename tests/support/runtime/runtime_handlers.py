@@ -64,12 +64,12 @@ class RuntimeFunction:
 
 @contextlib.contextmanager
 def runtime_function(name: str, **parts: Any) -> Iterator[RuntimeFunction]:
-    """The function `execute`, `verify` or `agent_events`, with parts of its wiring replaced."""
+    """The function `execute`, `verify` or `agent_events`, with parts of its door replaced."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIECEWORK_", "AWS_"))}
     with mock.patch.dict(os.environ, {**kept, **VARIABLES}, clear=True):
         sys.modules.pop(f"runtime.{name}.app", None)
         module = importlib.import_module(f"runtime.{name}.app")
         made = RuntimeFunction("/" + name.replace("_", "-"), module.handler)
-        module.wiring = module.wiring._replace(telemetry=made.lines, **parts)
+        vars(module.door).update(telemetry=made.lines, **parts)
         yield made
         sys.modules.pop(f"runtime.{name}.app", None)

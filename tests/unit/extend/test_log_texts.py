@@ -207,7 +207,7 @@ def test_a_webhook_that_is_not_taken_is_logged_with_its_ids():
 def test_every_caller_of_strangers_is_given_the_functions_log(monkeypatch):
     """What a caller hears and nobody writes down is no help to an operator."""
     from local.bench.hiring import variables
-    from piecework.runtime import wiring
+    from piecework.runtime.wiring import RuntimeDoor
     from piecework.worker import wiring as hire_wiring
     from piecework.worker.chain.networks import BASE
     from piecework.worker.rates import Rates
@@ -219,13 +219,16 @@ def test_every_caller_of_strangers_is_given_the_functions_log(monkeypatch):
         monkeypatch.setenv(name, value)
     log = QuietLog()
 
+    runtime = RuntimeDoor()
+    vars(runtime)["telemetry"] = log
+
     ports = hire_wiring._ports(WorkerSettings.from_env({**os.environ}), log, lambda: "", Rates())
     with pytest.raises(PieceworkError):
         ports.facilitator.supported()
     with pytest.raises(PieceworkError):
         ports.chain_of(BASE).latest()
     with pytest.raises(PieceworkError):
-        wiring._get(log.warning)("http://127.0.0.1/")
+        runtime.fetcher.get("http://127.0.0.1/")
 
     told = [fields["to"] for event, fields in log.lines if event == "outgoing_call_failed"]
     assert told == ["facilitator", "node", "evidence"]

@@ -440,17 +440,16 @@ FIND_HOOKS = """
 import os, sys
 from piecework.errors import SettingsError
 from piecework.extend.manifest import discover, load, write
-from piecework.runtime.wiring import agent_events_wiring, event_hooks
-from piecework.settings import RuntimeSettings
+from piecework.runtime.wiring import RuntimeDoor
 
 assert discover().event_hooks == {}
-agent_events_wiring()
+RuntimeDoor().events
 assert "piecework.aws.clients" not in sys.modules and "botocore.session" not in sys.modules
 os.environ["PIECEWORK_EXECUTORS_PATH"] = sys.argv[1]
 assert load(sys.argv[1]).event_hooks == {"topic_message_requires_reply": "executors.counting"}
-assert list(event_hooks(RuntimeSettings.from_env(os.environ))) == ["topic_message_requires_reply"]
+assert list(RuntimeDoor().hooks) == ["topic_message_requires_reply"]
 try:
-    agent_events_wiring()
+    RuntimeDoor().events
 except SettingsError as error:
     assert "PIECEWORK_TABLE" in error.message
 else:
