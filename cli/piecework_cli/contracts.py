@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.jsons import Json
 from piecework.worker.chain.networks import NETWORKS, SMALLEST_USUAL_ATOMIC, USDC_DECIMALS, Network
 from piecework.worker.contract.contracts import ContractRecord, WorkerIdentity, time_text, validate

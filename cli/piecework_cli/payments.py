@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.jsons import Json
 from piecework.worker.contract.contracts import ContractRecord, time_text
 from piecework.worker.payment.charging import Charging, NotProven

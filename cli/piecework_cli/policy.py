@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.jsons import loads
 from piecework.kernel.policy import Call, Policy, Verdict
 from piecework.kernel.policy.rules import PerAgent, Rule, RuleSet, explained

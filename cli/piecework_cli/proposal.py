@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import piecework
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.extend.manifest import Bundle, load
 from piecework.jsons import Json
 from piecework.worker.chain.networks import NETWORKS

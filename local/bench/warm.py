@@ -39,7 +39,8 @@ def handlers() -> Mapping[tuple[str, str], Handler]:
 
 def own_execute() -> Handler:
     """Our handler, wired to fakes."""
-    from piecework.durable.pieces import Pieces, now_in_ms
+    from piecework.clock import now_in_ms
+    from piecework.durable.pieces import Pieces
     from piecework.extend.manifest import Bundle, load
     from piecework.runtime.execute.flow import Execute
 

@@ -8,13 +8,13 @@ import os
 import sys
 
 from piecework.aws.clients import Clients
+from piecework.clock import now_in_ms
 from piecework.durable.due import Due
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.dues import AGENT_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.model.ports import ToolEntry
 from piecework.kernel.model.state import Connection
 from piecework.kernel.rules import Rules
-from piecework.kernel.service.commits import now_ms
 from piecework.kernel.service.service import Kernel
 from piecework.kernel.streams_wiring import streams_wiring
 from piecework.kernel.wiring import Stores, Tables, kernel_parts, kernel_stores
@@ -26,8 +26,12 @@ LARGE = "x" * 400_000  # over what an item keeps
 
 def prepare() -> None:
     """Nobody but us looks at them: their due times are taken away."""
-    clients, tables, lapsed = Clients(os.environ["AWS_ENDPOINT_URL"]), Tables.from_env(os.environ), now_ms() - LAPSED_MS
-    stores = kernel_stores(clients, tables, Rules(), lambda: now_ms() - LONG_AGO_MS)
+    clients, tables, lapsed = (
+        Clients(os.environ["AWS_ENDPOINT_URL"]),
+        Tables.from_env(os.environ),
+        now_in_ms() - LAPSED_MS,
+    )
+    stores = kernel_stores(clients, tables, Rules(), lambda: now_in_ms() - LONG_AGO_MS)
     stores.runners.publish(NAME, [ToolEntry("draw.line", LARGE, None, NAME, 0)])
     stores.runners.connect(Connection(NAME, CONSUMER), [], lapsed)
     stores.agents.connect(NAME, CONSUMER, lapsed)

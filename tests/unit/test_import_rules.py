@@ -22,8 +22,22 @@ LIBRARIES = {  # what a room may use beside the standard library and `LAYERS`
     "aws": AWS,
 }
 LAYERS = {"piecework", "executors", "pydantic", "pydantic_core", "jsonschema_rs"}
-SHARED = {"errors", "jsons", "reasons", "settings", "schemas", "edge", "net", "extend", "durable", "samples", "models"}
+SHARED = {
+    "clock",
+    "errors",
+    "jsons",
+    "reasons",
+    "settings",
+    "schemas",
+    "edge",
+    "net",
+    "extend",
+    "durable",
+    "samples",
+    "models",
+}
 MAY_USE = {  # room: the rooms of the package that it may know
+    "clock": set(),
     "errors": set(),
     "jsons": {"errors"},
     "reasons": {"jsons"},
@@ -33,9 +47,9 @@ MAY_USE = {  # room: the rooms of the package that it may know
     "schemas": {"errors", "jsons"},
     "extend": {"errors", "jsons"},
     "samples": {"jsons", "schemas", "extend"},
-    "durable": {"errors", "jsons", "extend"},
+    "durable": {"clock", "errors", "jsons", "extend"},
     "models": {"errors", "jsons", "reasons", "settings", "net", "extend"},
-    "aws": {"errors", "jsons", "extend", "durable", "models"},
+    "aws": {"clock", "errors", "jsons", "extend", "durable", "models"},
     **{door: SHARED for door in DOORS},
 }
 FACES = {

@@ -7,8 +7,8 @@ from typing import Any, ParamSpec, TypeVar
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from piecework.clock import now_in_ms
 from piecework.kernel.model.ports import Counters, Runners
-from piecework.kernel.service.commits import now_ms
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel
 
@@ -30,7 +30,7 @@ class Door:
     origins: Sequence[str] = ()
     bug: Callable[[str], None] = lambda _where: None  # writes the current exception to the log
     outcome: Callable[[str, Mapping[str, Any], Mapping[str, int]], None] = lambda _name, _facts, _counts: None
-    clock: Callable[[], int] = now_ms
+    clock: Callable[[], int] = now_in_ms
     uses_threads: bool = True  # a Lambda environment has one request at a time, and a thread costs it a start
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

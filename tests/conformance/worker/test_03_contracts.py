@@ -9,7 +9,7 @@ import pytest
 from eth_abi import encode
 from eth_utils import keccak
 
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.schemas import SchemaRejected
 from piecework.worker.chain.networks import NETWORKS, atomic_units
 from piecework.worker.contract.contracts import DAY_MS, time_text, validate

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.worker.contract.contracts import ContractRecord, validate
 from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.store.contracts_table import ContractsTable

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from local.facilitator.server import StubFacilitator
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from tests.support.worker.contracts import a_contract
 from tests.support.worker.handlers import PUBLIC_BASE_URL, handler
 

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.worker.contract.contracts import validate
 from piecework_cli.main import main
 from tests.support.worker.contracts import (

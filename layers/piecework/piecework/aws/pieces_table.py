@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from piecework.aws.clients import aws_errors, error_code
-from piecework.durable.pieces import Piece, PieceTable, State, now_in_ms
+from piecework.clock import now_in_ms
+from piecework.durable.pieces import Piece, PieceTable, State
 from piecework.durable.steps import StepTable
 from piecework.errors import LeaseLost, Unavailable
 

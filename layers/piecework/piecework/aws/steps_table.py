@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from piecework.aws.clients import aws_errors, error_code
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.durable.steps import StepTable
 from piecework.errors import Unavailable
 

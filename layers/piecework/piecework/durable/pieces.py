@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import uniform
 from time import sleep as real_sleep
-from time import time
 from typing import Final, NamedTuple, Protocol
 
+from piecework.clock import now_in_ms
 from piecework.durable.renewal import Renewal
 from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, PieceworkError
 from piecework.extend.right import LEASE_MS, Right, RightLost, Unleased
@@ -155,11 +155,6 @@ class Overflow(Protocol):
     def put(self, pointer: str, body: bytes) -> None: ...
 
     def get(self, pointer: str) -> bytes: ...
-
-
-def now_in_ms() -> int:
-    """The wall clock in epoch milliseconds."""
-    return int(time() * 1000)
 
 
 def new_token() -> str:

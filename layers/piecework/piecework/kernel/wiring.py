@@ -107,12 +107,12 @@ class KernelDueWiring:
 def kernel_parts(heard: Callable[[Change], None] | None = None) -> KernelParts:
     """Raises SettingsError when a setting is missing or has no meaning."""
     from piecework.aws.clients import Clients
+    from piecework.clock import now_in_ms
     from piecework.kernel.hosted.wakes import Hosting
     from piecework.kernel.hosted_wiring import hosted_names
     from piecework.kernel.policy.sources import PolicySettings, policy_from
     from piecework.kernel.rules import Rules
     from piecework.kernel.service.assigning import RoundRobin
-    from piecework.kernel.service.commits import now_ms
     from piecework.kernel.service.dispatching import Queues
     from piecework.kernel.service.service import Kernel, Ports
     from piecework.kernel.store.policy_bucket import PolicyBucket
@@ -123,14 +123,14 @@ def kernel_parts(heard: Callable[[Change], None] | None = None) -> KernelParts:
 
     rules, tables = Rules.from_env(os.environ), Tables.from_env(os.environ)
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
-    stores = kernel_stores(clients, tables, rules, now_ms)
+    stores = kernel_stores(clients, tables, rules, now_in_ms)
     executions = ringing(stores.executions, ring_rows(stores.bells))
     executions = ringing(executions, heard) if heard else executions
     executions = _waking(executions, clients, tables.hosted_queue_url)
     policy = policy_from(PolicySettings.from_env(os.environ), PolicyBucket(lambda: clients.s3))
     windows = RateTable(clients.dynamodb, tables.kernel)
     kernel = Kernel(Ports(executions, stores.agents, stores.runners, policy, windows), rules)
-    connected, dispatcher = RoundRobin(stores.agents, now_ms, kernel), Queues(stores.runners, now_ms, kernel)
+    connected, dispatcher = RoundRobin(stores.agents, now_in_ms, kernel), Queues(stores.runners, now_in_ms, kernel)
     can_wake = bool(tables.hosted_queue_url)
     assigner = Hosting(connected, hosted_names(os.environ), stores.agents, kernel, can_wake=can_wake)
     kernel.connect(assigner, dispatcher)
@@ -147,9 +147,9 @@ def kernel_parts(heard: Callable[[Change], None] | None = None) -> KernelParts:
         bells=stores.bells,
         assigner=assigner,
         dispatcher=dispatcher,
-        liveness=Liveness(streamed, kernel, dispatcher, stores.due_times, now_ms, nudge),
+        liveness=Liveness(streamed, kernel, dispatcher, stores.due_times, now_in_ms, nudge),
         rules=rules,
-        clock=now_ms,
+        clock=now_in_ms,
     )
 
 

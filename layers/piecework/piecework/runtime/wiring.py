@@ -59,7 +59,7 @@ class RuntimeDoor:
 
     @cached_property
     def clock(self) -> Callable[[], int]:
-        from piecework.durable.pieces import now_in_ms
+        from piecework.clock import now_in_ms
 
         return now_in_ms
 

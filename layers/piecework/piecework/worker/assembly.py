@@ -4,8 +4,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from piecework.clock import now_in_ms
 from piecework.durable.due import DueTimes, Nudge
-from piecework.durable.pieces import Overflow, now_in_ms
+from piecework.durable.pieces import Overflow
 from piecework.durable.renewal import Renewal
 from piecework.durable.steps import StepTable
 from piecework.extend.executors import Log

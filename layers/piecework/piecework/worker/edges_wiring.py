@@ -54,7 +54,7 @@ class StreamsWiring:
 def webhook_wiring() -> WebhookWiring:
     """Raises SettingsError when a setting is missing."""
     from piecework.aws.clients import Clients
-    from piecework.durable.pieces import now_in_ms
+    from piecework.clock import now_in_ms
     from piecework.worker.store.deliveries_table import DeliveriesTable
     from piecework.worker.webhook.webhooks import SafePost, Sender
 
@@ -70,7 +70,7 @@ def streams_wiring() -> StreamsWiring:
     """Raises SettingsError when a setting is missing or has no meaning."""
     from piecework.aws.bucket import OverflowBucket
     from piecework.aws.clients import Clients
-    from piecework.durable.pieces import now_in_ms
+    from piecework.clock import now_in_ms
     from piecework.worker.answer.bodies import Bodies
     from piecework.worker.store.contracts_table import ContractsTable
     from piecework.worker.store.deliverables_bucket import DeliverablesBucket

@@ -66,7 +66,7 @@ class DueWiring:
 def contracts_wiring() -> ContractsWiring:
     """Raises SettingsError when a setting is missing or has no meaning."""
     from piecework.aws.clients import Clients
-    from piecework.durable.pieces import now_in_ms
+    from piecework.clock import now_in_ms
     from piecework.worker.contract.choosing import Offer
     from piecework.worker.contract.contracts import WorkerIdentity
     from piecework.worker.contract.registration import Registration
@@ -107,7 +107,7 @@ def needed(*names: str) -> list[str]:
 
 def hire_wiring() -> HireWiring:
     """Raises SettingsError when a setting is missing or has no meaning."""
-    from piecework.durable.pieces import now_in_ms
+    from piecework.clock import now_in_ms
     from piecework.worker.assembly import assemble
     from piecework.worker.task.views import Rules
 
@@ -129,7 +129,7 @@ def due_wiring() -> DueWiring:
     from piecework.aws.clients import Clients
     from piecework.aws.due_table import DueTable
     from piecework.aws.queues import Queue
-    from piecework.durable.pieces import now_in_ms
+    from piecework.clock import now_in_ms
     from piecework.worker.record.executions import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE
     from piecework.worker.task.driving import due_message
 
@@ -157,7 +157,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
     from piecework.aws.due_table import DueTable
     from piecework.aws.queues import Queue
     from piecework.aws.steps_table import WorkSteps
-    from piecework.durable.pieces import now_in_ms
+    from piecework.clock import now_in_ms
     from piecework.worker.assembly import Ports
     from piecework.worker.edges_wiring import recording, stream_url
     from piecework.worker.store.contracts_table import ContractsTable

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+from piecework.clock import now_in_ms
 from piecework.durable.pieces import Claim, State, piece_key
 from piecework.durable.renewal import Renewal
 from piecework.durable.steps import PieceSteps, StepTable
@@ -33,7 +34,6 @@ from piecework.kernel.model.commands import COMPLETE, FAIL, Intent
 from piecework.kernel.model.hosted import is_idle
 from piecework.kernel.model.ports import Executions, View
 from piecework.kernel.rules import Rules
-from piecework.kernel.service.commits import now_ms
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed run is taken over after this
 MOST_TRIES: Final = 5  # runs in a row that came to nothing, by a transient failure or a lost process
@@ -97,7 +97,7 @@ class Hosted:
 
     ports: HostedPorts
     rules: Rules = field(default_factory=Rules)
-    clock: Callable[[], int] = now_ms
+    clock: Callable[[], int] = now_in_ms
     token: Callable[[], str] = lambda: secrets.token_hex(16)
     renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from piecework.clock import now_in_ms
 from piecework.errors import Unavailable
 from piecework.jsons import Json
 from piecework.kernel import clocks
@@ -87,16 +88,11 @@ class NoRunners:
 Attempt = Callable[[Read, int, int], Decision]
 
 
-def now_ms() -> int:
-    """The present time."""
-    return time.time_ns() // 1_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """Time, chance and ids: what tests replace."""
 
-    clock: Callable[[], int] = now_ms
+    clock: Callable[[], int] = now_in_ms
     new_id: NewId = clocks.new_id
     sleep: Callable[[float], None] = time.sleep
     random: Callable[[], float] = randomness.random  # spreads writers; guards nothing

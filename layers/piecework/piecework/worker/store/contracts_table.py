@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from botocore.exceptions import ClientError
 
 from piecework.aws.clients import aws_errors, error_code
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.errors import Unavailable
 from piecework.jsons import canonical, loads
 from piecework.worker.contract.contracts import KEPT_MS, ContractConflict, ContractRecord, Contracts, record_of

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from piecework.aws.bucket import ABSENT, THE_BUCKET, S3Of, kept_for, put_once
 from piecework.aws.clients import aws_errors, error_code
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.worker.answer.deliverables import Deliverables, Link, base64_digest
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from piecework.aws.clients import aws_errors, error_code
-from piecework.durable.pieces import now_in_ms
+from piecework.clock import now_in_ms
 from piecework.worker.webhook.webhooks import KEPT_SECONDS, Deliveries, Delivery, DeliveryState
 
 if TYPE_CHECKING:

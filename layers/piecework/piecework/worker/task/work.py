@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from piecework.durable.pieces import INLINE_LIMIT, Claim, Overflow, State, now_in_ms, piece_key
+from piecework.clock import now_in_ms
+from piecework.durable.pieces import INLINE_LIMIT, Claim, Overflow, State, piece_key
 from piecework.durable.steps import PieceSteps, StepTable
 from piecework.errors import PieceworkError, RequestRejected
 from piecework.extend.executors import Artifact, Executor, Log, Outcome, Run, Steps, Task
