@@ -2,12 +2,16 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+EXECUTOR, ITS_TEST = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_commands_a_newcomer_needs_come_first():
@@ -19,8 +23,7 @@ def test_the_commands_a_newcomer_needs_come_first():
 @pytest.fixture(scope="module")
 def runtime(gateway, tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme")
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (folder / "shout.py").write_text(code, "utf-8")
+    (folder / "shout.py").write_text(EXECUTOR, "utf-8")
     running = gateway(fresh=True, PIECEWORK_EXECUTORS_PATH=str(folder))
     yield running
     running.close()
@@ -62,3 +65,27 @@ def test_the_executor_shown_refuses_for_good(runtime, request_body):
     refused = execute(runtime, {**request_body, "execution_id": "e-3", "task_type": "shouting", "inputs": {}})
 
     assert refused.status_code == 400 and refused.json() == {"error": "inputs.prompt is needed", "code": "refused"}
+
+
+def test_the_test_of_the_executor_passes_as_printed(tmp_path):
+    package = tmp_path / "executors"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "shout.py").write_text(EXECUTOR, "utf-8")
+    (tmp_path / "test_shout.py").write_text(ITS_TEST, "utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        "test_shout.py",
+    ]
+
+    env = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'layers/piecework'}"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout

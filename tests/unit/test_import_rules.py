@@ -51,15 +51,9 @@ MAY_USE = {  # room: the rooms of the package that it may know
     "models": {"errors", "jsons", "reasons", "settings", "net", "extend"},
     "aws": {"clock", "errors", "jsons", "extend", "durable", "models"},
     **{door: SHARED for door in DOORS},
+    "testing": {"errors", "extend", "jsons", "runtime", "schemas"},  # runs an executor as the runtime door does
 }
-FACES = {
-    "executors",
-    "policies",
-    "event_hook",
-    "executor_secrets",
-    "seeds",
-    "testing",
-}  # what users import; all of extend
+FACES = {"executors", "policies", "event_hook", "executor_secrets", "seeds"}  # what users import, of extend
 COMPOSITION_ROOTS = {
     "piecework.runtime.wiring",
     "piecework.worker.wiring",

@@ -14,12 +14,14 @@ from piecework.extend.executors import (
     Refused,
     Retryable,
     Run,
+    SilentLog,
     Stage,
     Step,
     Steps,
     Task,
     ToolFailed,
     executor,
+    no_tools,
     registered,
 )
 
@@ -37,11 +39,13 @@ __all__ = [
     "Refused",
     "Retryable",
     "Run",
+    "SilentLog",
     "Stage",
     "Step",
     "Steps",
     "Task",
     "ToolFailed",
     "executor",
+    "no_tools",
     "registered",
 ]

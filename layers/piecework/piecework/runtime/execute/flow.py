@@ -240,7 +240,7 @@ class Execute:
 
     def _work(self, order: Order, run: Run, deadline_ms: int, public_url: str) -> Result:
         try:
-            outcome = order.executor(_task(order, deadline_ms), run)
+            outcome = order.executor(task_of(order, deadline_ms), run)
         except Refused as refusal:
             return _failure("refused", refusal.message)
         except PieceworkError:
@@ -285,7 +285,8 @@ class Execute:
         }
 
 
-def _task(order: Order, deadline_ms: int) -> Task:
+def task_of(order: Order, deadline_ms: int) -> Task:
+    """The request as an executor gets it, to be done by `deadline_ms` (epoch ms)."""
     request = order.request
     prompt = request.inputs.get("prompt") if isinstance(request.inputs, dict) else None
     raw_stage = request.stage.lower()
