@@ -6,8 +6,8 @@ import pytest
 
 from piecework.jsons import canonical
 from piecework.samples import ANY_TEXT, CannotFill, fill
+from piecework.samples.texts import PatternUnsupported, texts_for
 from piecework.schemas import SchemaRejected, compile_schema, minimal_ok
-from piecework.schemas.patterns import PatternUnsupported, texts_for
 
 HINTS = {ANY_TEXT: "the prompt", "answer": "default::hi", "confidence": 0.93}
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"

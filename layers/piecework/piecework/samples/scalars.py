@@ -6,8 +6,8 @@ from math import ceil, floor
 from typing import Final
 
 from piecework.jsons import I64_MIN, U64_MAX, Json
+from piecework.samples.texts import PatternUnsupported, texts_for
 from piecework.samples.variants import CannotFill, Schema
-from piecework.schemas.patterns import PatternUnsupported, texts_for
 
 MAX_TEXT: Final = 60_000  # characters of one string; an output of 64 KiB cannot hold more
 
