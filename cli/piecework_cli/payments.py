@@ -14,6 +14,7 @@ from piecework.clock import now_in_ms
 from piecework.jsons import Json
 from piecework.worker.contract.contracts import ContractRecord, time_text
 from piecework.worker.payment.charging import Charging, NotProven
+from piecework.worker.payment.counts import UNCOUNTED
 from piecework.worker.payment.facilitator import HttpFacilitator
 from piecework.worker.record.executions import Execution, PaymentStatus
 from piecework.worker.record.states import State
@@ -160,6 +161,7 @@ def _charging(target: Target) -> Charging:
         clock=now_in_ms,
         nudge=lambda due, delay_ms: None,
         log=_Quiet(),
+        counts=UNCOUNTED,
     )
 
 

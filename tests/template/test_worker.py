@@ -7,6 +7,8 @@ import pytest
 
 from piecework.worker.door import ROUTES
 from piecework.worker.errors import CODES
+from piecework.worker.payment.counts import LONG_LOOKS, SettlementCounts
+from piecework.worker.payment.settlement import NotPaid, Paid, Wait
 from piecework.worker.settings import WorkerSettings
 from piecework.worker.webhook.webhooks import LADDER_SECONDS
 
@@ -239,10 +241,20 @@ def test_zero_means_unreserved(load_template, functions, name):
     assert "ReservedConcurrentExecutions" not in functions[name]
 
 
+def counted() -> set[str]:
+    """Every metric of settlements that is counted."""
+    metrics: list[str] = []
+    counts = SettlementCounts(metrics.extend)
+    for outcome in (Paid("0x", {}), NotPaid("", {})):
+        counts.answered(outcome)
+    counts.looked(Wait(""), LONG_LOOKS)
+    counts.unresolved()
+    counts.strange()
+    return set(metrics)
+
+
 def test_every_metric_that_an_alarm_reads_is_written(worker, root):
-    written = {
-        body["MetricTransformations"][0]["MetricName"] for body in worker.of_type("AWS::Logs::MetricFilter").values()
-    }
+    written = counted()
     alarms = worker.of_type("AWS::CloudWatch::Alarm").values()
     read = {body["MetricName"] for body in alarms if body.get("Namespace") == "Piecework/piecework"}
     read |= {
@@ -258,23 +270,16 @@ def test_every_metric_that_an_alarm_reads_is_written(worker, root):
     assert written <= read
 
 
-def test_every_line_that_a_metric_counts_is_logged(worker, root):
-    patterns = [body["FilterPattern"] for body in worker.of_type("AWS::Logs::MetricFilter").values()]
-    lines = {name for pattern in patterns for name in re.findall(r'\$\.message = "(\w+)"', pattern)}
-    door = root / "layers/piecework/piecework/worker"
-    files = ("payment/charging.py", "task/starting.py", "payment/released.py")
-    source = "".join((door / name).read_text("utf-8") for name in files)
+def test_alarms_read_counts_of_the_stack_that_have_no_dimensions(worker):
+    alarms = worker.of_type("AWS::CloudWatch::Alarm").values()
+    own = [body for body in alarms if body.get("MetricName") in counted()]
+    own += [part["MetricStat"]["Metric"] for body in alarms for part in body.get("Metrics", ()) if "MetricStat" in part]
 
-    assert {"settled_unconfirmed", "payer_differs", "settlement_unresolved", "released_payment_used"} <= lines
-    assert all(f'"{line}"' in source for line in lines)
-
-
-def test_a_settlement_that_is_asked_for_again_and_again_is_as_uncertain_as_one_that_waits(worker):
-    filters = worker.of_type("AWS::Logs::MetricFilter").values()
-    long = [body for body in filters if body["MetricTransformations"][0]["MetricName"] == "SettlementUnknownLong"]
-
-    assert len(long) == 2
-    assert all(f'$.decision = "{kind}"' in body["FilterPattern"] for body in long for kind in ("Wait", "SettleAgain"))
+    assert len(own) == len(counted())
+    for metric in own:
+        assert (metric["Namespace"], "Dimensions" in metric) == ("Piecework/piecework", False)
+    variables = worker.globals["Function"]["Environment"]["Variables"]
+    assert variables["POWERTOOLS_METRICS_NAMESPACE"] == "Piecework/piecework"
 
 
 def test_bodies_of_the_edge_have_the_shape_of_the_door(worker):

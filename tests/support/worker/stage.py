@@ -26,6 +26,7 @@ from piecework.worker.assembly import Ports, Worker, assemble
 from piecework.worker.chain.rpc import RpcChain
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.door import serve
+from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import HttpFacilitator
 from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.executions import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
@@ -149,6 +150,7 @@ class Stage:
         self.usual = {} if with_chain else {"terms__price__network": "base-sepolia"}  # real money needs a node
         facilitator.ledger.clock = lambda: self.clock() / 1000
         self.log, self.telemetry = QuietLog(), Telemetry()
+        self.counted = self.log.counted
         self.do: Callable[[Task, Run], Outcome] = score
         self.runs: list[str] = []
         self.lock = threading.Lock()
@@ -172,6 +174,7 @@ class Stage:
             "announce": self._announce,
             "bounded": in_thread if inline else (lambda work, seconds: work()),
             "renewal": no_renewal,
+            "counts": SettlementCounts(self.log.count),
         }
         self.ports = Ports(
             contracts=self.contracts,

@@ -204,7 +204,7 @@ def test_a_webhook_that_is_not_taken_is_logged_with_its_ids():
     assert warned == [("outgoing_call_failed", told)]
 
 
-def test_every_caller_of_strangers_is_given_the_functions_log(monkeypatch):
+def test_every_caller_of_strangers_is_given_the_functions_log_and_its_counts(monkeypatch):
     """What a caller hears and nobody writes down is no help to an operator."""
     from local.bench.hiring import variables
     from piecework.runtime.wiring import RuntimeDoor
@@ -232,3 +232,5 @@ def test_every_caller_of_strangers_is_given_the_functions_log(monkeypatch):
 
     told = [fields["to"] for event, fields in log.lines if event == "outgoing_call_failed"]
     assert told == ["facilitator", "node", "evidence"]
+    ports.counts.strange()
+    assert log.counted == {"SettlementAlarm": 1}

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import time
 import uuid
 from typing import Any
 
@@ -83,6 +84,22 @@ def test_a_lazy_telemetry_logs_and_counts_all_the_same(monkeypatch, capsys):
     _, counted = map(json.loads, capsys.readouterr().out.splitlines())
     assert counted["Replays"] == [1.0]
     assert counted["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "Piecework"
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_count_is_a_metric_without_dimensions_of_the_stacks_namespace(monkeypatch, capsys, given):
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", uuid.uuid4().hex)
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Piecework/mine")
+    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "ERROR")  # what rings does not hang on what is logged
+    LambdaTelemetry(os.environ if given else None).count(("SettleCalls", "Settled"))
+
+    (counted,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (counted.pop("SettleCalls"), counted.pop("Settled")) == (1, 1)
+    (format_,) = counted["_aws"]["CloudWatchMetrics"]
+    assert format_["Namespace"] == "Piecework/mine" and format_["Dimensions"] == [[]]
+    assert format_["Metrics"] == [{"Name": name, "Unit": "Count"} for name in ("SettleCalls", "Settled")]
+    assert abs(counted["_aws"]["Timestamp"] / 1000 - time.time()) < 3_600
+    assert set(counted) == {"_aws"}
 
 
 def test_an_outcome_takes_any_field_too(written, capsys):

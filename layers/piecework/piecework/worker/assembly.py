@@ -20,6 +20,7 @@ from piecework.worker.chain.rpc import Chain
 from piecework.worker.contract.contracts import ContractRecord, Contracts
 from piecework.worker.door import BODY_BYTES
 from piecework.worker.payment.charging import Charging
+from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import Facilitator, SupportedKinds
 from piecework.worker.payment.released import Released
 from piecework.worker.record.executions import Execution, Executions
@@ -50,6 +51,7 @@ class Ports:
     announce: Callable[[Execution, ContractRecord, "Views"], None]
     bundle: Bundle
     log: Log
+    counts: SettlementCounts
     clock: Callable[[], int] = now_in_ms
     bounded: Bounded = in_thread
     renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
@@ -81,7 +83,9 @@ def assemble(ports: Ports, rules: Rules, *, inline_bytes: int = INLINE_BYTES, bo
         telling=ports.telling,
         record_item=lambda execution, item: ports.executions.add_item(execution.contract_id, execution.lease, item),
     )
-    charging = Charging(ports.executions, ports.facilitator, ports.chain_of, ports.clock, ports.nudge, ports.log)
+    charging = Charging(
+        ports.executions, ports.facilitator, ports.chain_of, ports.clock, ports.nudge, ports.log, ports.counts
+    )
     attempts = Attempts(
         ports.executions,
         work,
@@ -108,7 +112,15 @@ def _driving(ports: Ports, attempts: Attempts, charging: Charging, views: Views)
         executions=ports.executions,
         attempts=attempts,
         charging=charging,
-        released=Released(ports.contracts, ports.executions, ports.due_times, ports.chain_of, ports.clock, ports.log),
+        released=Released(
+            ports.contracts,
+            ports.executions,
+            ports.due_times,
+            ports.chain_of,
+            ports.clock,
+            ports.log,
+            ports.counts,
+        ),
         due_times=ports.due_times,
         terms_of=views.terms_of,
         announce=announce,
@@ -134,6 +146,7 @@ def _routes(
         tell=driving.tell,
         clock=ports.clock,
         log=ports.log,
+        counts=ports.counts,
     )
     hire = Hire(ports.contracts, standing, starting, views, kinds, ports.clock, ports.count)
     return HireRoutes(hire, ports.contracts, views, ports.clock, body_bytes)

@@ -160,6 +160,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
     from piecework.clock import now_in_ms
     from piecework.worker.assembly import Ports
     from piecework.worker.edges_wiring import recording, stream_url
+    from piecework.worker.payment.counts import SettlementCounts
     from piecework.worker.store.contracts_table import ContractsTable
     from piecework.worker.store.deliverables_bucket import DeliverablesBucket
     from piecework.worker.store.executions_table import ExecutionsTable
@@ -192,6 +193,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
         announce=_announce(clients, work),
         bundle=worker_bundle(),
         log=telemetry,
+        counts=SettlementCounts(telemetry.count),
         telling=recording(clients, work, settings.stream_unpaid_output),
         stream_url=stream_url(public_url, now_in_ms),
         count=rates.known,

@@ -33,6 +33,7 @@ def test_a_success_with_a_hash_on_no_chain_releases_nothing(stage):
     stage.settle_down(stage.terms(contract).max_timeout_seconds + 300)
 
     assert stage.state(contract) is State.UNPAID and stage.charges() == 0 and stage.settles() == 1
+    assert stage.counted["SettlementAlarm"] == 1
     assert stage.post(contract).status == 402
 
 
@@ -74,6 +75,7 @@ def test_a_success_that_names_somebody_elses_transaction_releases_nothing(stage,
     assert ("settlement_alarm", "success_without_payment") in [
         (name, facts.get("alarm")) for name, facts in stage.log.lines
     ]
+    assert stage.counted["SettlementAlarm"] == 1
 
 
 class Names:

@@ -95,6 +95,7 @@ def test_money_that_moved_on_a_released_payment_is_owed_back_and_alarmed(stage, 
     assert (row.wallet.lower(), row.transaction) == (contract.seeker_wallet.lower(), spent.hash)
     assert row.network == "eip155:8453" and row.task_id == stage.standing(contract).task_id
     assert alarms(stage) == [{"contract_id": contract.contract_id, "transaction": spent.hash}]
+    assert stage.counted["SettlementAlarm"] == 1
     assert watched(stage) == []
 
 

@@ -143,6 +143,7 @@ def test_settle_timeout_after_charge_without_a_node(stub):
     assert done.status == 200 and done.body["payment"] == {"status": "settled_unconfirmed"}
     assert done.receipt is None and stage.charges() == 1
     assert ("settled_unconfirmed", {"contract_id": contract.contract_id}) in stage.log.lines
+    assert stage.counted["SettlementAlarm"] == 1
 
 
 def test_settle_refused_connection(stage, stub):

@@ -13,8 +13,6 @@ Every step is a conditional move of the record, so at most one `/settle` is in f
 
 An interrupted call is never repeated blindly: only a witness that says the authorization is unspent leads to another
 `/settle`, and the chain takes a nonce once. The settle-watch is the due time that the intent sets in its transaction.
-
-The template's metric filters count the log lines of this module by their names, `outcome`, `decision` and `looks`.
 """
 
 from collections.abc import Callable
@@ -31,6 +29,7 @@ from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import Chain
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.payment.confirming import NOT_SEEN, Confirming
+from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.evidence import Evidence, Unsettled, gather
 from piecework.worker.payment.facilitator import SETTLE_SECONDS_QUEUED, Facilitator
 from piecework.worker.payment.owing import fee_rows
@@ -84,6 +83,7 @@ class Charging:
     clock: Callable[[], int]
     nudge: Nudge
     log: Log
+    counts: SettlementCounts
     token: Callable[[], str] = new_token
     confirming: Confirming = field(default_factory=Confirming)
 
@@ -134,6 +134,7 @@ class Charging:
             outcome = self.confirming.look(outcome, record, self.chain_of(terms.network), left)
         told = {"outcome": type(outcome).__name__, **_why(outcome)}
         self.log.info("settle_answered", contract_id=intent.contract_id, **told)
+        self.counts.answered(outcome)
         return outcome
 
     def lapsed(self, execution: Execution) -> Execution:
@@ -162,11 +163,13 @@ class Charging:
         decision = reconcile(record, seen, now_ms)
         told = {"decision": type(decision).__name__, "looks": execution.looks + 1}
         self.log.info("settlement_looked_at", contract_id=execution.contract_id, **told, **_why(decision))
+        self.counts.looked(decision, execution.looks + 1)
         if isinstance(decision, Paid | PaidUnconfirmed):
             return self.paid(execution, contract, decision)
         if isinstance(decision, NotPaid):
             if decision.reason == EXPIRED_UNUSED and execution.hashes:
                 self.log.warning("settlement_alarm", contract_id=execution.contract_id, alarm="hash_on_no_chain")
+                self.counts.strange()
             return self.not_paid(execution, decision)
         if isinstance(decision, SettleAgain):
             return self.settle(execution, contract, terms)
@@ -186,6 +189,7 @@ class Charging:
         transaction = outcome.transaction if isinstance(outcome, Paid) else ""
         if not transaction:
             self.log.warning("settled_unconfirmed", contract_id=execution.contract_id)
+            self.counts.strange()
         if execution.result is None:  # settle-before
             after = execution.moved(State.EXECUTING, due_ms=now_ms, owes_fee=True, **changes)
             self.executions.move(execution, after)
@@ -250,6 +254,7 @@ class Charging:
         named = outcome.transaction
         if outcome.alarm:
             self.log.warning("settlement_alarm", contract_id=intent.contract_id, alarm=outcome.alarm)
+            self.counts.strange()
         hashes = intent.hashes if named is None or named in intent.hashes else (*intent.hashes, named)
         blind_ms = intent.blind_ms if named is None else before.blind_ms
         soon = SEEN_SOON_SECONDS if outcome.reason == NOT_SEEN else None
@@ -280,8 +285,10 @@ class Charging:
             return self._to_unknown(intent, blind_ms=before.blind_ms, sent_ms=before.sent_ms)
         now_ms, delay_ms = self.clock(), resend_seconds(before.looks + 1) * 1000
         if now_ms // 1000 + FACILITATOR_MARGIN_SECONDS > payment.authorization.valid_before:
+            late = NotPaid(LATE, refused_receipt(payment, terms, LATE))
             self.log.info("settle_answered", contract_id=intent.contract_id, outcome="NotPaid")
-            return self.not_paid(intent, NotPaid(LATE, refused_receipt(payment, terms, LATE)))
+            self.counts.answered(late)
+            return self.not_paid(intent, late)
         target = State.EXECUTING if intent.result is None else State.RESULT_READY
         after = intent.moved(
             target,
@@ -312,6 +319,7 @@ class Charging:
         self.executions.move(execution, after)
         if is_over:
             self.log.warning("settlement_unresolved", contract_id=execution.contract_id)
+            self.counts.unresolved()
         else:
             self._remind(after, after.due_ms - now_ms)
         return after

@@ -4,8 +4,6 @@ When a claim is released, because its input was refused, its payment was not tak
 due time for it is written in the same transaction. A look asks the chain, once the authorization is over, and daily
 while it still lives. Money that moved all the same is the seeker's: a ledger row `refund_due`, and an alarm. A block
 that is far behind the clock ends no watch. Without a node there is nobody to ask: the payload went with the claim.
-
-The template's metric filters count the log line by its name.
 """
 
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from piecework.extend.executors import Log
 from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import Chain, ChainUnavailable
 from piecework.worker.contract.contracts import ContractRecord, Contracts
+from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.evidence import Evidence, Unsettled, chain_evidence
 from piecework.worker.payment.owing import ledger_row
 from piecework.worker.payment.payments import Authorization, Payment
@@ -59,6 +58,7 @@ class Released:
     chain_of: Callable[[Network], Chain | None]
     clock: Callable[[], int]
     log: Log
+    counts: SettlementCounts
 
     def look(self, due: Due) -> None:
         """Ask the chain about one; its due time goes, or moves on.
@@ -94,6 +94,7 @@ class Released:
     def _owe(self, released: Authorized, contract: ContractRecord, due: Due, transaction: str) -> None:
         """Written under the due time's own moment, so that a repeated look writes the same row."""
         self.log.warning("released_payment_used", contract_id=released.contract_id, transaction=transaction)
+        self.counts.strange()
         execution = self.executions.read(released.contract_id)
         if execution is not None:
             of_then = replace(execution, generation=released.generation)

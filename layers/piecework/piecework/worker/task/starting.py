@@ -16,6 +16,7 @@ from piecework.worker.answer.bodies import Answer
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.ids import new_task_id
 from piecework.worker.payment.charging import Charging
+from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import Facilitator, SupportedKinds
 from piecework.worker.payment.payments import Payment, PaymentInvalid, check_payment, claim_key, parse_payment
 from piecework.worker.record.executions import LONGEST_LIFE_MS, Execution, Executions, NonceTaken
@@ -74,6 +75,7 @@ class Starting:
     tell: Callable[[Execution, ContractRecord], None]
     clock: Callable[[], int]
     log: Log
+    counts: SettlementCounts
     task_id: Callable[[], str] = new_task_id
 
     def verified(self, ask: Ask, contract: ContractRecord, execution: Execution | None = None) -> Payment:
@@ -93,6 +95,7 @@ class Starting:
         verdict = self.facilitator.verify(payment, terms)
         if verdict.payer_differs:
             self.log.warning("payer_differs", contract_id=ask.contract_id)
+            self.counts.strange()
         if not verdict.is_valid:
             own = execution.claim_key if execution and not execution.is_ended else ""
             key = claim_key(payment.authorization, contract.network)
