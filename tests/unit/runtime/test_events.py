@@ -161,7 +161,7 @@ def test_a_bug_in_a_hook_is_logged_by_place_and_never_by_text():
     ((name, fields),) = station.log.lines
     assert name == "agent_event_hook_failed"
     assert fields["exception"] == "RuntimeError"
-    assert fields["where"].startswith("hook, line ")
+    assert fields["where"].startswith("test_events.py:") and " in hook, " in fields["where"]
     assert HOSTILE not in str(fields) + raised.value.message
 
 

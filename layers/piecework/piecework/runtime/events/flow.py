@@ -19,7 +19,6 @@ Sources: runtime specification 3.3, 6.3, 8.2.
 
 import hashlib
 import re
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,6 +29,7 @@ from piecework.errors import Internal, PieceworkError, Refused, Retryable
 from piecework.extend import bounds
 from piecework.extend.event_hook import ROUTES, Decision, EventHook
 from piecework.extend.executors import Log, Run
+from piecework.extend.faults import fault_of
 from piecework.extend.outgoing import Unsendable, sendable
 from piecework.jsons import MAX_DEPTH_READ, Json, canonical, loads
 from piecework.jsons.fingerprints import fingerprint
@@ -139,10 +139,7 @@ class HookedEvents:
         return Result(acknowledgement(event, self._clock(), sent))
 
     def _failed(self, event: AgentEvent, error: Exception) -> Retryable:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{last.name}, line {last.lineno}"
-        kind = type(error).__name__
-        self._log.warning("agent_event_hook_failed", event_type=event.event_type, exception=kind, where=where)
+        self._log.warning("agent_event_hook_failed", event_type=event.event_type, **fault_of(error))
         return Retryable("the event's hook failed; the runtime's log says where")
 
 
