@@ -7,6 +7,9 @@ SHELL := bash
 PYTHON ?= python3
 URL ?= http://127.0.0.1:8787
 TOKEN ?=
+DOOR ?=
+POLICY ?=
+FACILITATOR ?=
 STACK ?= piecework
 PARAMETERS ?=
 DEPLOY_ARGS ?=
@@ -76,8 +79,13 @@ replay: $(ENVS) ## Send events/ through the handlers and compare the answers
 	$(PY) -m local.replay
 
 .PHONY: conformance
-conformance: .venv/$(STAMP) ## Run the conformance cases against URL=… with TOKEN=…
-	$(PY) -m local.conformance "$(URL)" $(if $(TOKEN),"$(TOKEN)")
+conformance: export CONFORMANCE_URL := $(URL)
+conformance: export CONFORMANCE_TOKEN := $(TOKEN)
+conformance: export CONFORMANCE_DOOR := $(DOOR)
+conformance: export CONFORMANCE_POLICY := $(POLICY)
+conformance: export CONFORMANCE_FACILITATOR := $(FACILITATOR)
+conformance: .venv/$(STAMP) ## Ask the door at URL=… (any of the three) the conformance cases, with TOKEN=…
+	$(PY) -m pytest -q -p no:cacheprovider tests/conformance
 
 .PHONY: bench
 bench: $(ENVS) ## Measure cold and warm times

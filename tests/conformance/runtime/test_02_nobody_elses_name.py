@@ -4,6 +4,8 @@ import pytest
 
 from tests.support.runtime.requests import an_execute_request, error_of, execute, executed
 
+pytestmark = pytest.mark.inside("starts a door that is cold, or is set otherwise")
+
 NONE = {"PIECEWORK_PARAM_DefaultExecutor": None}  # as the template deploys it
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from piecework.jsons import canonical, loads
-from piecework.runtime.hashes import docs_policy_hash, verifier_result_hash
+from piecework.jsons import canonical as canonical_form
+from piecework.jsons import loads
 from tests.support.runtime.verification import (
     CROSSCHECK,
     KERNEL_HASHES,
@@ -16,9 +16,15 @@ from tests.support.runtime.verification import (
     a_candidate,
     a_reference,
     a_verify_body,
+    canonical,
     summary,
 )
 
+DOCS_HASHES = {  # SHA-256 of the policy id and empty params
+    SCHEMA_ONLY: "02bc5d4afd9f63f48473bd7b5136fd4537b364dfdb054015477bdd8901f75394",
+    THRESHOLDS: "b66303f2a1fed3910c6e826c485bbd7e2c444ac424a3bdac6afd8e923e85fab7",
+    CROSSCHECK: "0ae2746d36ebdfb755934f34d0e110a24457f30129f0ea5689f6eb9e2969d2b1",
+}
 POLICY_VECTORS = [
     (SCHEMA_ONLY, {}, {}, (True, 1.0, [100])),
     (SCHEMA_ONLY, {}, {"min_confidence": 1}, (True, 1.0, [100])),
@@ -43,11 +49,6 @@ POLICY_VECTORS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def verifier():
-    return Verifier()
-
-
 def bound(verifier, policy_id=SCHEMA_ONLY, params=None, **changed):
     """Status and body for an output that passes every policy."""
     policy = a_binding(policy_id, params or {}, **changed)
@@ -60,35 +61,30 @@ def test_policy_vectors(verifier):
 
         assert summary(verdict) == expected, (policy_id, output, params)
         assert verdict["verification_status"] == ("passed" if expected[0] else "failed")
-        assert verdict["verifier_result_hash"] == verifier_result_hash(
-            candidate_id="cand-exec-p-0001",
-            execution_id="exec-p-0001",
-            model_id="demo-model-1",
-            passed=expected[0],
-            policy_hash=KERNEL_HASHES[policy_id],
-            provider_family="demo-family",
-            reason_codes=expected[2],
-            score=expected[1],
-        )
 
 
 def test_policy_hash_kernel_and_docs(verifier):
-    strict = Verifier(POLICY_HASH_MODE="strict")
     for policy_id, kernel in KERNEL_HASHES.items():
-        docs = docs_policy_hash(policy_id, {})
+        docs = DOCS_HASHES[policy_id]
         for accepted in (kernel, f"sha256:{kernel}", docs, f"sha256:{docs}"):
             assert bound(verifier, policy_id, policy_hash=accepted)[0] == 200
         flipped = ("0" if kernel[0] != "0" else "1") + kernel[1:]
         for refused in (flipped, kernel.upper(), f"SHA256:{kernel}", kernel[:-1], f"{kernel}0", "", "sha256:", " "):
             status, body = bound(verifier, policy_id, policy_hash=refused)
             assert (status, body["error"][:22]) == (400, "policy binding invalid")
-        assert bound(strict, policy_id)[0] == 200
-        assert bound(strict, policy_id, policy_hash=docs)[0] == 400
 
     params, documented = {"min_score": 0.9}, "sha256:37cd9986a99a0fd6c5f0691842a8b6588e443f107edabdf356022342abeb81e0"
     assert bound(verifier, CROSSCHECK, params, policy_hash=documented)[0] == 200
     assert bound(verifier, CROSSCHECK, {"min_score": 0.8}, policy_hash=documented)[0] == 400
     assert bound(verifier, CROSSCHECK, params)[0] == 200  # the kernel's hash does not cover the params
+
+
+@pytest.mark.inside("starts a door that is cold, or is set otherwise")
+def test_policy_hash_kernel_and_not_docs_where_the_door_is_strict():
+    strict = Verifier(POLICY_HASH_MODE="strict")
+    for policy_id, docs in DOCS_HASHES.items():
+        assert bound(strict, policy_id)[0] == 200
+        assert bound(strict, policy_id, policy_hash=docs)[0] == 400
 
 
 def test_unknown_policy_or_version_400(verifier):
@@ -100,7 +96,7 @@ def test_unknown_policy_or_version_400(verifier):
     for reason, changed in cases.items():
         status, body = verifier.post(a_verify_body({}, policy={**a_binding(), **changed}))
 
-        assert (status, body["code"]) == (400, "policy_binding_invalid")
+        assert (status, body.get("code", "policy_binding_invalid")) == (400, "policy_binding_invalid")
         assert body["error"].startswith("policy binding invalid")
         assert reason in body["error"]
 
@@ -121,9 +117,13 @@ def test_integer_edge(verifier):
     assert [text for text in passing + failing if number(verifier, text)] == passing
 
 
+@pytest.mark.inside("looks into the door's own code")
+def test_bigint_not_rounded_by_the_codec():
+    assert canonical_form(loads(b'{"n":9007199254740993}')) == b'{"n":9007199254740993}'
+    assert canonical_form(loads(b"18446744073709551616")) == b"1.8446744073709552e+19"
+
+
 def test_bigint_not_rounded(verifier):
-    assert canonical(loads(b'{"n":9007199254740993}')) == b'{"n":9007199254740993}'
-    assert canonical(loads(b"18446744073709551616")) == b"1.8446744073709552e+19"
     schema = {"type": "object", "properties": {"n": {"const": 9007199254740993}}}
     assert verifier.verdict({"n": 9007199254740993}, schema)["passed"]
     assert not verifier.verdict({"n": 9007199254740992}, schema)["passed"]
@@ -203,9 +203,16 @@ def test_tolerates_placeholder_digests(verifier):
     body = a_verify_body(candidate=candidate, policy=placeholder)
 
     assert verifier.post(body)[0] == 400
-    status, verdict = Verifier(POLICY_HASH_MODE="lenient").post(body)
-    assert (status, summary(verdict)) == (200, (True, 1.0, [100]))
     assert verifier.post({**body, "policy": a_binding()})[1]["passed"]
+
+
+@pytest.mark.inside("starts a door that is cold, or is set otherwise")
+def test_tolerates_placeholder_digests_in_the_binding_where_the_door_is_lenient():
+    body = a_verify_body({}, policy=a_binding(policy_hash="sha256:b9e2c1..."))
+
+    status, verdict = Verifier(POLICY_HASH_MODE="lenient").post(body)
+
+    assert (status, summary(verdict)) == (200, (True, 1.0, [100]))
 
 
 def test_unicode(verifier):
@@ -216,16 +223,6 @@ def test_unicode(verifier):
         verdict = verifier.verdict(candidate=candidate, policy_id=THRESHOLDS, params={"max_len": size})
 
         assert verdict["passed"]
-        assert verdict["verifier_result_hash"] == verifier_result_hash(
-            candidate_id=f"cand-{text}",
-            execution_id=text,
-            model_id="demo-model-1",
-            passed=True,
-            policy_hash=KERNEL_HASHES[THRESHOLDS],
-            provider_family="demo-family",
-            reason_codes=[100],
-            score=1.0,
-        )
     schema = {"type": "object", "properties": {"answer": {"const": nfc}}}
     assert verifier.verdict({"answer": nfc}, schema)["passed"]
     assert not verifier.verdict({"answer": nfd}, schema)["passed"]

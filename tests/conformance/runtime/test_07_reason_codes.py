@@ -4,6 +4,8 @@ import socket
 import ssl
 from contextlib import ExitStack
 
+import pytest
+
 from piecework.net.addresses import is_public
 from piecework.net.fetching import Fetcher
 from piecework.runtime.verify.fetch import EvidenceCheck, FetchEvidence
@@ -32,8 +34,7 @@ MEMBERS = {
 OUTPUTS = ({}, {"check_summary": "ok"}, {"confidence": 0.5}, [], 5, None, {"a": "x" * 100})
 
 
-def test_clean_pass_has_code_100():
-    verifier = Verifier()
+def test_clean_pass_has_code_100(verifier):
     for policy_id in KERNEL_HASHES:
         for output in OUTPUTS:
             verdict = verifier.verdict(output, policy_id=policy_id, params={"min_confidence": 0.4, "max_len": 50})
@@ -45,6 +46,10 @@ def test_clean_pass_has_code_100():
             assert not verdict["passed"] or verdict["reason_codes"] == [100]
             assert verdict["provider_family"].strip()
             assert verdict["model_id"].strip()
+
+
+@pytest.mark.inside("starts a door that is cold, or is set otherwise")
+def test_clean_pass_has_no_code_where_the_door_is_told_so():
     literal = Verifier(EMPTY_REASON_CODES_ON_PASS="true")
     assert literal.verdict({})["reason_codes"] == []
     assert literal.verdict(5)["reason_codes"] == [101]
@@ -83,6 +88,7 @@ def closed_port():
         return unused.getsockname()[1]
 
 
+@pytest.mark.inside("lets the door fetch from servers of the test's own")
 def test_inconclusive_rules():
     unreachable, timeout, denied = (("inconclusive", False, [code]) for code in (200, 201, 202))
     mismatch = ("failed", False, [203])
@@ -125,6 +131,7 @@ def test_inconclusive_rules():
         assert judged(fetcher, *[good] * 32, other) == ("passed", True, [100])
 
 
+@pytest.mark.inside("lets the door fetch from servers of the test's own")
 def test_ssrf_guard():
     with strange_server() as server:
         port = server.server_port
@@ -156,7 +163,16 @@ def test_ssrf_guard():
         assert [path for path, _ in server.seen] == ["/redirect"]  # nothing else arrived, nothing was followed
 
 
-def test_many_refs():
+def test_many_refs(verifier):
+    references = [
+        a_reference(f"artifact://reference/{number}", digest=f"sha256:{number:064x}") for number in range(450)
+    ]
+
+    assert set(verifier.verdict(candidate=a_candidate({}, evidence_refs=references))) == MEMBERS
+
+
+@pytest.mark.inside("knows that the door fetches no evidence of others")
+def test_many_refs_are_passed_over():
     references = [
         a_reference(f"https://elsewhere.test/{number}", digest=f"sha256:{number:064x}") for number in range(450)
     ]

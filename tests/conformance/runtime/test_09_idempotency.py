@@ -3,6 +3,7 @@
 import copy
 import json
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from tests.support.machine import RunningGateway, wait_until
-from tests.support.runtime.requests import a_nonce_request, error_of, execute, reordered
+from tests.support.runtime.requests import a_nonce_request, code_of, error_of, execute, reordered
 
 EXECUTE = "runtime.execute.app.handler"
 CRASH_SECONDS = 60  # from the crash to the resend's answer; the lease alone takes 15
@@ -19,14 +20,9 @@ RACERS = 20
 
 
 @pytest.fixture(scope="module")
-def runtime(two_gateways):
+def runtime(request, served):
     """One of two that the races use too: environments are started once."""
-    return two_gateways[0]
-
-
-@pytest.fixture(scope="module")
-def guarded(gateway):
-    return gateway(PIECEWORK_RUNTIME_TOKENS="runtime=s3cret/+,other=another-secret")
+    return served or request.getfixturevalue("two_gateways")[0]
 
 
 @dataclass
@@ -57,9 +53,12 @@ class Recovery:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def recovery(gateway):
+def recovery(request, served):
     """Begun before the other cases, because the dead runner's lease takes 15 s to lapse."""
-    recovery = Recovery(gateway(fresh=True), a_nonce_request(1.5))
+    if served:
+        yield None
+        return
+    recovery = Recovery(request.getfixturevalue("gateway")(fresh=True), a_nonce_request(1.5))
     yield recovery
     recovery.close()
 
@@ -71,8 +70,8 @@ def identical(answers):
     return json.loads(body)
 
 
-def test_duplicate_after_completion(runtime):
-    request = a_nonce_request()
+def test_duplicate_after_completion(runtime, counted):
+    request = counted.request()
     spaced = json.dumps(reordered(request), indent=2, ensure_ascii=False)
 
     first = execute(runtime, request)
@@ -80,11 +79,19 @@ def test_duplicate_after_completion(runtime):
     other_order = runtime.http.post("/execute", content=spaced, headers={"content-type": "application/json"})
 
     identical([first, again, other_order])
-    assert runtime.runs(request["execution_id"]) == 1
+    counted.are(request, 1)
+
+
+def test_duplicate_after_completion_is_marked_as_a_replay(runtime, counted):
+    request = counted.request()
+
+    first, again = execute(runtime, request), execute(runtime, request)
+
     assert "x-piecework-replayed" not in first.headers
     assert again.headers["x-piecework-replayed"] == "true"
 
 
+@pytest.mark.inside("tells the executor what to do")
 def test_duplicate_while_running(runtime):
     request = a_nonce_request(2)
 
@@ -100,6 +107,7 @@ def test_duplicate_while_running(runtime):
     assert runtime.runs(request["execution_id"]) == 1
 
 
+@pytest.mark.inside("tells the executor what to do")
 def test_five_timeouts_sequence(runtime):
     """At a tenth of real time: the client drops after 3 s, the job takes 7 s."""
     request = a_nonce_request(7)
@@ -114,39 +122,40 @@ def test_five_timeouts_sequence(runtime):
     identical([third, execute(runtime, request)])
 
 
-def test_n_way_race(runtime):
-    request = a_nonce_request(2)
+def test_n_way_race(runtime, counted):
+    request = counted.request(2)
 
     with ThreadPoolExecutor(RACERS) as threads:
         answers = list(threads.map(lambda _: execute(runtime, request), range(RACERS)))
 
     identical(answers)
-    assert runtime.runs(request["execution_id"]) == 1
+    counted.are(request, 1)
 
 
 @pytest.mark.parametrize("part", ["task_id", "execution_id"])
-def test_key_parts(runtime, part):
-    request = a_nonce_request()
+def test_key_parts(runtime, counted, part):
+    request = counted.request()
     other = {**request, part: f"{request[part]}-other"}
 
     first, second = execute(runtime, request), execute(runtime, other)
 
     assert first.status_code == second.status_code == 200
-    assert first.content != second.content
+    counted.differ(first, second)
     assert execute(runtime, request).content == first.content
     assert execute(runtime, other).content == second.content
 
 
-def test_key_parts_of_two_attempts(runtime):
-    request = a_nonce_request()
+def test_key_parts_of_two_attempts(runtime, counted):
+    request = counted.request()
 
     first, second = (execute(runtime, {**request, "attempt_id": attempt}) for attempt in ("attempt-001", "attempt-002"))
 
     assert first.status_code == second.status_code == 200
-    assert first.content != second.content
-    assert runtime.runs(request["execution_id"]) == 2
+    counted.differ(first, second)
+    counted.are(request, 2)
 
 
+@pytest.mark.inside("needs credentials of two callers")
 def test_key_parts_of_two_callers(guarded):
     request = a_nonce_request()
     runtime_says, other_says = ("runtime", "s3cret/+"), ("other", "another-secret")
@@ -166,7 +175,8 @@ def changed(request, *path):
     inner = copied
     for name in parents:
         inner = inner[name]
-    inner[last] = {"stage": "DIVERGE_MODE", "profile": "other", "task_type": "swarm"}.get(last, "changed")
+    others = {"stage": "DIVERGE_MODE", "profile": "other", "task_type": "a2a_invoke"}
+    inner[last] = others.get(last, "changed")
     return copied
 
 
@@ -175,26 +185,27 @@ def changed(request, *path):
     [
         ("inputs", "prompt"),
         ("stage",),
-        ("profile",),
+        pytest.param(("profile",), marks=pytest.mark.inside("knows a second profile")),
         ("task_type",),
         ("task_contract", "protocol_version"),
         ("task_contract", "output_schema", "title"),
     ],
     ids=".".join,
 )
-def test_key_reuse_conflict_409(runtime, path):
-    request = a_nonce_request(prompt="first")
+def test_key_reuse_conflict_409(runtime, counted, path):
+    request = counted.request(prompt="first")
     first = execute(runtime, request)
 
     conflict = execute(runtime, changed(request, *path))
 
     assert first.status_code == 200
     assert conflict.status_code == 409
-    assert error_of(conflict)["code"] == "key_conflict"
+    assert code_of(conflict, "key_conflict")
     assert execute(runtime, request).content == first.content
-    assert runtime.runs(request["execution_id"]) == 1
+    counted.are(request, 1)
 
 
+@pytest.mark.inside("tells the executor what to do")
 def test_key_reuse_conflict_409_while_running(runtime):
     request = a_nonce_request(1.5)
 
@@ -207,9 +218,8 @@ def test_key_reuse_conflict_409_while_running(runtime):
     assert running.result().status_code == 200
 
 
-def with_ids(task_id, execution_id, attempt_id):
-    request = a_nonce_request()
-    return {**request, "task_id": task_id, "execution_id": execution_id, "attempt_id": attempt_id}
+def with_ids(counted, task_id, execution_id, attempt_id):
+    return {**counted.request(), "task_id": task_id, "execution_id": execution_id, "attempt_id": attempt_id}
 
 
 @pytest.mark.parametrize(
@@ -227,14 +237,14 @@ def with_ids(task_id, execution_id, attempt_id):
     ],
     ids=range(9),
 )
-def test_ambiguous_ids(runtime, one, other):
-    unique = a_nonce_request()["execution_id"]
-    first_request, second_request = ({**with_ids(*ids[:2], f"{unique}{ids[2]}")} for ids in (one, other))
+def test_ambiguous_ids(runtime, counted, one, other):
+    unique = str(uuid.uuid4())
+    first_request, second_request = ({**with_ids(counted, *ids[:2], f"{unique}{ids[2]}")} for ids in (one, other))
 
     first, second = execute(runtime, first_request), execute(runtime, second_request)
 
     assert [first.status_code, second.status_code] == [200, 200], first.text + second.text
-    assert first.content != second.content
+    counted.differ(first, second)
     assert execute(runtime, first_request).content == first.content
 
 
@@ -243,8 +253,8 @@ def test_ambiguous_ids(runtime, one, other):
     ["x" * 10_240, "line\nbreak", "a/b/../c", "#fragment?", "😀", "\x00", "\u2028", '"quoted"', "%2F", " "],
     ids=ascii,
 )
-def test_ambiguous_ids_of_any_kind(runtime, name):
-    request = with_ids(f"{name}{a_nonce_request()['task_id']}", name, name)
+def test_ambiguous_ids_of_any_kind(runtime, counted, name):
+    request = with_ids(counted, f"{name}{uuid.uuid4()}", name, name)
 
     first, second = execute(runtime, request), execute(runtime, request)
 
@@ -252,13 +262,14 @@ def test_ambiguous_ids_of_any_kind(runtime, name):
 
 
 @pytest.mark.parametrize("name", ["task_id", "execution_id", "attempt_id"])
-def test_an_empty_id_names_no_piece(runtime, name):
-    answer = execute(runtime, {**a_nonce_request(), name: ""})
+def test_an_empty_id_names_no_piece(runtime, counted, name):
+    answer = execute(runtime, {**counted.request(), name: ""})
 
     assert answer.status_code == 422
     assert error_of(answer)["error"].startswith(f"{name}: ")
 
 
+@pytest.mark.inside("kills the door's processes")
 def test_crash_recovery(recovery):
     lost, resent = recovery.answers.result()
 
@@ -271,6 +282,7 @@ def test_crash_recovery(recovery):
     assert recovery.seconds < CRASH_SECONDS
 
 
+@pytest.mark.inside("tells the executor what to do")
 @pytest.mark.parametrize(("upstream", "status"), [(False, 503), (True, 502)])
 def test_transient_not_cached(runtime, upstream, status):
     request = a_nonce_request(fail_first=1, upstream=upstream)
@@ -283,6 +295,7 @@ def test_transient_not_cached(runtime, upstream, status):
     assert runtime.runs(request["execution_id"]) == 2
 
 
+@pytest.mark.inside("tells the executor what to do")
 def test_transient_not_cached_but_a_refusal_is(runtime):
     request = a_nonce_request(refuse=True)
 

@@ -1,6 +1,7 @@
 """The bundle's own runtime door on the local machine."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,21 +13,17 @@ import httpx
 import pytest
 
 from local.aws import stop
-from local.conformance.target import a_task
 from local.gateway.lambdas.variables import ROOT
 from local.matching import differences
 from tests.support.machine import children, free_base, wait_until
+from tests.support.runtime.requests import a_nonce_request, an_execute_request
 
 EXECUTE = "runtime.execute.app.handler"
 
 
-def a_nonce_task(**inputs):
-    return a_task(task_type="nonce", inputs={"prompt": "x", **inputs})
-
-
 def test_a_task_runs_once_across_two_gateways(two_gateways):
     left, right = two_gateways
-    body = a_nonce_task()
+    body = a_nonce_request(2)
 
     with ThreadPoolExecutor(4) as threads:
         urls = [left.url, right.url] * 2
@@ -41,7 +38,7 @@ def test_a_task_runs_once_across_two_gateways(two_gateways):
 def test_a_killed_run_is_taken_over_by_another_gateway(gateway, two_gateways):
     runs = str(gateway.folder / "killed.runs")
     first = gateway(fresh=True, TEST_RUNS=runs)
-    body = a_nonce_task(seconds=3)
+    body = a_nonce_request(3)
 
     with ThreadPoolExecutor(1) as threads:
         lost = threads.submit(httpx.post, f"{first.url}/execute", json=body, timeout=60)
@@ -91,7 +88,7 @@ def test_an_open_door_is_announced(gateway):
 def test_evidence_is_served_without_a_credential(gateway):
     runtime = gateway(PIECEWORK_RUNTIME_TOKENS="kernel=s3cret/+")
 
-    made = runtime.http.post("/execute", json=a_task(), auth=("kernel", "s3cret/+")).json()
+    made = runtime.http.post("/execute", json=an_execute_request(), auth=("kernel", "s3cret/+")).json()
 
     [reference] = made["evidence_refs"]
     served = httpx.get(reference["uri"])
@@ -146,19 +143,27 @@ def test_a_difference_is_one_line(expected, actual, count):
     assert len(list(differences(expected, actual))) == count
 
 
+def ask_the_cases(url: str, token: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """What `make conformance` runs."""
+    variables = {"CONFORMANCE_URL": url, "CONFORMANCE_TOKEN": token}
+    return run("pytest", "-q", "-p", "no:cacheprovider", "tests/conformance", *options, **variables)
+
+
 def test_the_conformance_cases_pass_over_http_with_a_token(gateway):
     runtime = gateway(PIECEWORK_RUNTIME_TOKENS="kernel=s3cret/+")
 
-    done = run("local.conformance", runtime.url, "kernel=s3cret/+")
+    done = ask_the_cases(runtime.url, "kernel=s3cret/+")
 
     assert done.returncode == 0, done.stdout
-    assert "0 failed, 0 skipped" in done.stdout
+    assert re.search(r"^\d{3} passed, \d+ deselected in ", done.stdout, re.M), done.stdout
+    assert f"runtime door at {runtime.url}" in done.stdout
+    assert "test_crash_recovery" in done.stdout.partition("need more than a URL:")[2]
 
 
 def test_the_conformance_cases_notice_what_is_wrong(gateway):
     runtime = gateway(PIECEWORK_RUNTIME_TOKENS="kernel=s3cret/+")
 
-    done = run("local.conformance", runtime.url, "kernel=wrong", "--case", "health_ok", "--case", "policy_vectors")
+    done = ask_the_cases(runtime.url, "kernel=wrong", "-k", "test_health_ok or test_policy_vectors")
 
     assert done.returncode == 1
     assert "2 failed" in done.stdout
@@ -246,8 +251,8 @@ def test_a_broken_module_beside_the_executors_stops_nobody_else(gateway, tmp_pat
     (tmp_path / "bent.py").write_text("def (")
     runtime = gateway(fresh=True, PIECEWORK_EXECUTORS_PATH=str(tmp_path))
 
-    served = runtime.http.post("/execute", json=a_task())
-    unknown = runtime.http.post("/execute", json=a_task(task_type="of-the-bent-one"))
+    served = runtime.http.post("/execute", json=an_execute_request())
+    unknown = runtime.http.post("/execute", json=an_execute_request("of-the-bent-one"))
 
     assert runtime.http.get("/health").json() == {"status": "ok", "broken_executors": ["bent"]}
     assert runtime.http.get("/capabilities").status_code == served.status_code == 200

@@ -2,14 +2,17 @@
 
 import hashlib
 import importlib
+import json
 import os
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 from unittest import mock
 
-from piecework.jsons import Json, canonical, loads
 from piecework.runtime.messages import parse
 from piecework.runtime.verify.messages import VerifyRequest
+
+Json = Any
 
 SCHEMA_ONLY = "vp.schema_only.v1"
 THRESHOLDS = "vp.schema_thresholds.v1"
@@ -89,7 +92,41 @@ class Context:
         return 29_000
 
 
-class Verifier:
+def canonical(value: Json) -> bytes:
+    """The canonical form of values without odd numbers, made here so that no code of the door's decides."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def result_hash(body: Json, verdict: dict[str, Json]) -> str:
+    """What verifier_result_hash must be for this verdict (section 5)."""
+    members = {name: body["candidate"][name] for name in ("candidate_id", "execution_id")}
+    members |= {name: verdict[name] for name in ("model_id", "passed", "provider_family", "reason_codes")}
+    members |= {"policy_hash": body["policy"]["policy_hash"], "score": float(verdict["score"])}
+    return hashlib.sha256(canonical(members)).hexdigest()
+
+
+class Judge(ABC):
+    """Whoever answers POST /verify."""
+
+    @abstractmethod
+    def send(self, raw: bytes) -> tuple[int, bytes]:
+        """Status and body for these bytes."""
+
+    def post(self, body: Json | bytes) -> tuple[int, dict[str, Json]]:
+        """Status and parsed body of POST /verify."""
+        status, raw = self.send(body if isinstance(body, bytes) else canonical(body))
+        return status, json.loads(raw)
+
+    def verdict(self, *arguments: Json, **named: Any) -> dict[str, Json]:
+        """The verdict on `a_verify_body(...)`, which must be answered with 200 and its own hash."""
+        body = a_verify_body(*arguments, **named)
+        status, verdict = self.post(body)
+        assert status == 200, verdict
+        assert verdict["verifier_result_hash"] == result_hash(body, verdict)
+        return verdict
+
+
+class Verifier(Judge):
     """The verify function as Lambda runs it, under the given settings."""
 
     def __init__(self, **settings: str) -> None:
@@ -101,26 +138,19 @@ class Verifier:
             sys.modules.pop("runtime.verify.app", None)
             self._handler = importlib.import_module("runtime.verify.app").handler
 
-    def post(self, body: Json | bytes) -> tuple[int, dict[str, Json]]:
-        """Status and parsed body of POST /verify."""
+    def send(self, raw: bytes) -> tuple[int, bytes]:
         event = {
             "resource": "/verify",
             "path": "/prod/verify",
             "httpMethod": "POST",
             "headers": {"Content-Type": "application/json"},
             "requestContext": {"authorizer": {"caller": "anonymous"}, "apiId": "api", "stage": "prod"},
-            "body": body.decode() if isinstance(body, bytes) else canonical(body).decode(),
+            "body": raw.decode(),
             "isBase64Encoded": False,
         }
         with mock.patch.dict(os.environ, self._environment, clear=True):
             answer = self._handler(event, Context())
-        return answer["statusCode"], loads(answer["body"])
-
-    def verdict(self, *arguments: Json, **named: Any) -> dict[str, Json]:
-        """The verdict on `a_verify_body(...)`, which must be answered with 200."""
-        status, verdict = self.post(a_verify_body(*arguments, **named))
-        assert status == 200, verdict
-        return verdict
+        return answer["statusCode"], answer["body"].encode()
 
 
 def summary(verdict: dict[str, Json]) -> tuple[bool, float, list[int]]:

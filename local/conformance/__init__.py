@@ -1,1 +1,0 @@
-"""Conformance cases of the runtime protocol that can be checked over HTTP, against any deployment."""
