@@ -21,6 +21,7 @@ from piecework.kernel.model.commands import (
     StepResult,
 )
 from piecework.kernel.model.dues import EXECUTION_DUE
+from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import ConnectionTaken, Filter, Moved
 from piecework.kernel.model.state import Connection, Job, Status, Step, StepStatus, StoredSignal
 from piecework.kernel.model.timers import due_at
@@ -60,6 +61,7 @@ class Stored(Story):
     def _apply(self, change: Change | None) -> None:
         if change:
             self.store.executions.commit(change)
+            self.store.counters.add(counts_of(change))
             self.changes.append(change)
         super()._apply(change)
 

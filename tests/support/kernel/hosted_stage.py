@@ -10,7 +10,8 @@ from piecework.errors import LeaseLost, Unprocessable
 from piecework.extend.executors import Executor, Outcome, SilentLog, registered
 from piecework.extend.executors import executor as register
 from piecework.kernel.hosted.runs import Hosted, HostedPorts, Leases
-from piecework.kernel.hosted.wakes import Hosting, waking
+from piecework.kernel.hosted.wakes import Hosting, wakes
+from piecework.kernel.model.changes import Change
 from piecework.kernel.rules import Rules
 from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.commits import Surroundings
@@ -83,12 +84,18 @@ class HostedHouse(House):
         self.executors = {name: an_executor(name, function) for name, function in functions.items()}
         tokens = count(1)
         self._token = lambda: f"token-{next(tokens)}"
-        self.executions: Any = waking(self.store.executions, self.wakes.append)
+        self.executions: Any = self.store.executions
         around = Surroundings(self.clock, lambda _: f"id-{next(self._ids):04d}", self._sleep, lambda: 1.0)
         agents, runners = self.store.agents, self.store.runners
-        self.kernel = Kernel(Ports(self.executions, agents, runners, self.policy, self.windows), rules, around)
+        self.kernel = Kernel(
+            Ports(self.executions, agents, runners, self.policy, self.windows), rules, around, [self._wake]
+        )
         others, self.dispatcher = RoundRobin(agents, self.clock, self.kernel), Queues(runners, self.clock, self.kernel)
         self.kernel.connect(Hosting(others, self.executors, agents, self.kernel), self.dispatcher)
+
+    def _wake(self, change: Change) -> None:
+        if wakes(change):
+            self.wakes.append(change.after.id)
 
     def named(self, name: str) -> Executor:
         if name not in self.executors:

@@ -12,6 +12,7 @@ from piecework.kernel.rules import Rules
 from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.commits import Surroundings
 from piecework.kernel.service.dispatching import Queues
+from piecework.kernel.service.effects import Effect
 from piecework.kernel.service.service import Kernel, Ports
 from tests.support.kernel.fakes import new_store
 
@@ -60,6 +61,10 @@ class House:
         self.assigner = RoundRobin(agents, self.clock, self.kernel)
         self.dispatcher = Queues(runners, self.clock, self.kernel)
         self.kernel.connect(self.assigner, self.dispatcher)
+
+    def follow(self, *effects: Effect) -> None:
+        """Have these effects follow each commit, and nothing else."""
+        self.kernel._commits._effects = effects
 
     def clock(self) -> int:
         return self.now

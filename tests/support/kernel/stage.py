@@ -29,6 +29,7 @@ from piecework.kernel.streams.liveness import Liveness
 from piecework.kernel.streams.opening import Stream, Streams
 from piecework.kernel.streams.push_streams import PushStream
 from piecework.kernel.wire.frames import HEARTBEAT
+from piecework.kernel.wiring import counting
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.policies import FakeRateWindows
@@ -128,7 +129,8 @@ class KernelStage:
         ports = Ports(
             self.store.executions, self.store.agents, self.store.runners, policy or Everything(), FakeRateWindows()
         )
-        self.kernel = Kernel(ports, self.rules, Surroundings(clock=self.clock, sleep=sleep))
+        around = Surroundings(clock=self.clock, sleep=sleep)
+        self.kernel = Kernel(ports, self.rules, around, [counting(self.store.counters)])
         assigner = RoundRobin(self.store.agents, self.clock, self.kernel)
         self.dispatcher = Queues(self.store.runners, self.clock, self.kernel)
         self.kernel.connect(assigner, self.dispatcher)

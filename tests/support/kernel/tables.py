@@ -82,13 +82,12 @@ def new_tables(aws: Any, clock: Callable[[], int], rules: Rules | None = None, c
     table, due, bucket = aws.new_table("KernelTable"), aws.new_table("DueTable"), aws.new_bucket()
     client, s3 = Strict(client or aws.client("dynamodb")), aws.client("s3")
     rows, due_times, values = Rows(client, table), DueTable(client, due), KernelValues(lambda: s3, bucket)
-    counters = KernelCounters(rows)
     return KernelTables(
-        executions=KernelTable(rows, due, values, rules or Rules(), counters),
+        executions=KernelTable(rows, due, values, rules or Rules()),
         agents=KernelAgents(rows, due_times, clock),
         runners=KernelRunners(rows, values, due_times, clock),
         outbox=KernelOutbox(rows),
-        counters=counters,
+        counters=KernelCounters(rows),
         due_times=due_times,
         client=client,
         table=table,

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from piecework.kernel.rules import Rules
     from piecework.kernel.service.commits import Assigner
     from piecework.kernel.service.dispatching import Queues
+    from piecework.kernel.service.effects import Effect
     from piecework.kernel.service.service import Kernel
     from piecework.kernel.store.bells import KernelBells
+    from piecework.kernel.streams.bells import BellRows
     from piecework.kernel.streams.liveness import Liveness
 
 
@@ -117,19 +119,18 @@ def kernel_parts(heard: Callable[[Change], None] | None = None) -> KernelParts:
     from piecework.kernel.service.service import Kernel, Ports
     from piecework.kernel.store.policy_bucket import PolicyBucket
     from piecework.kernel.store.rate_table import RateTable
-    from piecework.kernel.streams.bells import ring_rows, ringing
     from piecework.kernel.streams.feeds import Stores as Streamed
     from piecework.kernel.streams.liveness import Liveness
 
     rules, tables = Rules.from_env(os.environ), Tables.from_env(os.environ)
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
     stores = kernel_stores(clients, tables, rules, now_in_ms)
-    executions = ringing(stores.executions, ring_rows(stores.bells))
-    executions = ringing(executions, heard) if heard else executions
-    executions = _waking(executions, clients, tables.hosted_queue_url)
+    executions = stores.executions
+    wake = _waking(clients, tables.hosted_queue_url)
+    effects = (counting(stores.counters), ringing(stores.bells), *filter(None, (heard, wake)))  # then the kernel's own
     policy = policy_from(PolicySettings.from_env(os.environ), PolicyBucket(lambda: clients.s3))
     windows = RateTable(clients.dynamodb, tables.kernel)
-    kernel = Kernel(Ports(executions, stores.agents, stores.runners, policy, windows), rules)
+    kernel = Kernel(Ports(executions, stores.agents, stores.runners, policy, windows), rules, effects=effects)
     connected, dispatcher = RoundRobin(stores.agents, now_in_ms, kernel), Queues(stores.runners, now_in_ms, kernel)
     can_wake = bool(tables.hosted_queue_url)
     assigner = Hosting(connected, hosted_names(os.environ), stores.agents, kernel, can_wake=can_wake)
@@ -183,7 +184,7 @@ def kernel_stores(clients: Clients, tables: Tables, rules: Rules, clock: Callabl
     rows, due_times = Rows(clients.dynamodb, tables.kernel), DueTable(clients.dynamodb, tables.due)
     values, counters = KernelValues(lambda: clients.s3, tables.bucket), KernelCounters(rows)
     return Stores(
-        executions=KernelTable(rows, tables.due, values, rules, counters),
+        executions=KernelTable(rows, tables.due, values, rules),
         agents=KernelAgents(rows, due_times, clock),
         runners=KernelRunners(rows, values, due_times, clock),
         outbox=KernelOutbox(rows),
@@ -214,14 +215,37 @@ def _forward(queue_url: str) -> Looks | None:
     return forward if queue_url else None
 
 
-def _waking(executions: Executions, clients: Clients, queue_url: str) -> Executions:
-    from piecework.kernel.hosted.wakes import waking
+def counting(counters: Counters) -> Effect:
+    """Adds up what a change adds to the numbers of /metrics."""
+    from piecework.kernel.model.metrics import counts_of
+
+    def count(change: Change) -> None:
+        counters.add(counts_of(change))
+
+    return count
+
+
+def ringing(bells: BellRows) -> Effect:
+    """Rings for the streams of other processes."""
+    from piecework.kernel.streams.bells import ring
+
+    def ring_rows(change: Change) -> None:
+        ring(bells, change)
+
+    return ring_rows
+
+
+def _waking(clients: Clients, queue_url: str) -> Effect | None:
+    from piecework.kernel.hosted.wakes import wakes
     from piecework.kernel.hosted_wiring import waking_by
 
-    if not queue_url:
-        return executions
-    wake = waking_by(clients, queue_url)
-    return waking(executions, lambda execution_id: wake(execution_id, 0))
+    send = waking_by(clients, queue_url)
+
+    def wake(change: Change) -> None:
+        if wakes(change):
+            send(change.after.id, 0)
+
+    return wake if queue_url else None
 
 
 def _nudge(clients: Clients, queue_url: str) -> Nudge:

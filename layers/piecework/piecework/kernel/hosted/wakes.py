@@ -1,24 +1,19 @@
-"""Wake-ups of hosted agents: who makes one their turn, and what becomes of the pushes meant for them.
+"""Hosted agents: who gives executions to them, and what makes it their turn, which a wake-up tells.
 
 A wake-up holds an execution's id and may be lost, late or doubled: the execution's own due time has it looked at again,
 and a look changes nothing but its clock, which wakes the executor once more.
 """
 
-from collections.abc import Callable, Collection
-from contextlib import suppress
-from dataclasses import replace
-from typing import Final, cast
+from collections.abc import Collection
+from typing import Final
 
-from piecework.errors import PieceworkError
-from piecework.kernel.model.changes import Change, Push
+from piecework.kernel.model.changes import Change, HostedPush
 from piecework.kernel.model.hosted import HOSTED, is_idle
-from piecework.kernel.model.ports import Agents, Executions
+from piecework.kernel.model.ports import Agents
 from piecework.kernel.model.state import Execution
 from piecework.kernel.service.assigning import MOST_AT_ONCE, Assigning
 from piecework.kernel.service.commits import Assigner
 from piecework.kernel.service.meeting import met
-
-Wake = Callable[[str], None]  # an execution's id
 
 ENDING_A_WAIT: Final = frozenset({"execution.assigned", "tool.result"})
 
@@ -60,36 +55,13 @@ class Hosting:
         return is_given
 
 
-def waking(executions: Executions, wake: Wake) -> Executions:
-    """The same executions; what is pushed to hosted agents wakes them instead of lying in an outbox nobody reads."""
-    return cast("Executions", _Waking(executions, wake))
-
-
 def wakes(change: Change) -> bool:
     """Whether a change makes it a hosted executor's turn."""
-    if any(_ends_a_wait(push) for push in change.pushes):
+    if any(_ends_a_wait(push) for push in change.hosted_pushes):
         return True
     return not change.events and is_idle(change.after)  # a look, because a wake-up may have been lost
 
 
-class _Waking:
-    def __init__(self, executions: Executions, wake: Wake) -> None:
-        self._executions, self._wake = executions, wake
-
-    def __getattr__(self, name: str) -> Callable[..., object]:
-        found: Callable[..., object] = getattr(self._executions, name)
-        return found
-
-    def commit(self, change: Change) -> None:
-        others = tuple(push for push in change.pushes if push.consumer_id != HOSTED)
-        self._executions.commit(replace(change, pushes=others))
-        if wakes(change):
-            with suppress(PieceworkError):  # the change stands; the execution's due time wakes it
-                self._wake(change.after.id)
-
-
-def _ends_a_wait(push: Push) -> bool:
-    if push.consumer_id != HOSTED:
-        return False
+def _ends_a_wait(push: HostedPush) -> bool:
     is_denial = push.kind == "approval.resolved" and not push.data.get("approved")
     return is_denial or push.kind in ENDING_A_WAIT

@@ -83,6 +83,14 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
+class HostedPush:
+    """The same for a hosted agent, which has no stream: it is not stored, and may make it the executor's turn."""
+
+    kind: str
+    data: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class JobPush:
     """The `job.assigned` for a connection, ids only."""
 
@@ -137,6 +145,7 @@ class Change:
     answered: Answered | None = None
     freed_key: str = ""  # an idempotency key that is replaced because its step was cancelled
     pushes: tuple[Push, ...] = ()
+    hosted_pushes: tuple[HostedPush, ...] = ()
     job_push: JobPush | None = None  # claims its connection: idle, and of the generation the chooser saw
     queue: tuple[QueuedJob, ...] = ()  # put
     unqueue: tuple[QueuedJob, ...] = ()  # removed

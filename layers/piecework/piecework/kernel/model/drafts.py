@@ -10,6 +10,7 @@ from piecework.kernel.model.changes import (
     Change,
     Decided,
     HistoryEntry,
+    HostedPush,
     JobPush,
     LostConsumer,
     Outcome,
@@ -19,6 +20,7 @@ from piecework.kernel.model.changes import (
 )
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.evolve import evolve
+from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.kept_answers import Approvals
 from piecework.kernel.model.ports import Linked
 from piecework.kernel.model.state import Connection, Execution, Job, Step, StepStatus
@@ -50,6 +52,7 @@ class Draft:
     answered: Answered | None = None
     freed_key: str = ""
     pushes: list[Push] = field(default_factory=list)
+    hosted_pushes: list[HostedPush] = field(default_factory=list)
     job_push: JobPush | None = None
     queue: list[QueuedJob] = field(default_factory=list)
     unqueue: list[QueuedJob] = field(default_factory=list)
@@ -117,9 +120,11 @@ class Draft:
         return added
 
     def push(self, kind: str, ref: str = "", **data: Json) -> None:
-        """A message to the consumer of the session, if there is one."""
+        """A message to whom the session belongs, if there is one: a consumer, or a hosted agent."""
         session = self.state.session
-        if session:
+        if session and session.consumer_id == HOSTED:
+            self.hosted_pushes.append(HostedPush(kind, data))
+        elif session:
             to = (self.state.agent_id, session.consumer_id, self.state.id, session.id)
             self.pushes.append(Push(kind, *to, ref, data))
 
@@ -217,6 +222,7 @@ class Draft:
             answered=self.answered,
             freed_key=self.freed_key,
             pushes=tuple(self.pushes),
+            hosted_pushes=tuple(self.hosted_pushes),
             job_push=self.job_push,
             queue=tuple(self.queue),
             unqueue=tuple(self.unqueue),

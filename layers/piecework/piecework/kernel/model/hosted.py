@@ -1,7 +1,8 @@
 """Hosted agents: what tells their executions apart. An agent id that names a registered executor needs no stream.
 
-Such an execution is tied to the consumer `HOSTED`, which is no connection: the pushes for it become wake-ups, and each
-wake-up runs the executor from the top. Its session lives as long as the execution is tied to it.
+Such an execution is tied to the consumer `HOSTED`, which is not a connection: a push for it is a `HostedPush`, which
+may become a wake-up, and each wake-up runs the executor from the top. Its session lives as long as the execution is
+tied to it.
 """
 
 from typing import Final

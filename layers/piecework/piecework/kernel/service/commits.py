@@ -4,18 +4,16 @@
 |---|---|
 | the read, the policy's verdict | nothing happened; a rate window may count a call that never was |
 | the commit | the command is stored; a caller that repeats it with its key gets the stored answer |
-| what follows the commit (offers, hand-outs) | streams, results and sweeps offer and hand out again |
+| what follows the commit | the table of effects.py says who does it again |
 """
 
 import random as randomness
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from piecework.clock import now_in_ms
-from piecework.errors import Unavailable
 from piecework.jsons import Json
 from piecework.kernel import clocks
 from piecework.kernel.decide.command import decide
@@ -28,7 +26,7 @@ from piecework.kernel.model.evolve import LogBroken
 from piecework.kernel.model.ports import ConnectionTaken, Executions, Linked, Moved, Read
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.rules import Rules
-from piecework.kernel.service.meeting import met
+from piecework.kernel.service.effects import Effect, follow
 
 FIRST_PAUSE: Final = 0.01  # seconds
 LONGEST_PAUSE: Final = 0.2
@@ -101,8 +99,10 @@ class Surroundings:
 class Commits:
     """Carries commands out."""
 
-    def __init__(self, executions: Executions, rules: Rules, around: Surroundings) -> None:
-        self._executions, self._rules, self._around = executions, rules, around
+    def __init__(
+        self, executions: Executions, rules: Rules, around: Surroundings, effects: Sequence[Effect] = ()
+    ) -> None:
+        self._executions, self._rules, self._around, self._effects = executions, rules, around, effects
         self.assigner: Assigner = NoAgents()
         self.dispatcher: Dispatcher = NoRunners()
 
@@ -129,7 +129,8 @@ class Commits:
             expires = self._must_expire(read)
             try:
                 decision = self.decided(read, Expire()) if expires else attempt(read, self._now(read), taken)
-                self._store(decision.change)
+                if decision.change:
+                    self.store(decision.change)
             except Moved:
                 slept += self._pause(conflicts, slept)
                 conflicts += 1
@@ -159,25 +160,14 @@ class Commits:
         except LogBroken:
             raise ExecutionTainted from None
 
-    def follow(self, change: Change) -> bool:
-        """Give out what a stored change has made possible; whether its execution was.
+    def store(self, change: Change) -> None:
+        """Commit a change, and do what follows it.
 
-        The change stands whatever comes of this: streams and sweeps do the same again.
+        Raises:
+            Moved, ConnectionTaken: nothing was stored.
         """
-        with suppress(Unavailable), met("what a command made possible was not given out"):
-            for job in change.queue:
-                if job.not_before_ms <= change.after.clock_ms:
-                    self.dispatcher.pump_tool(job.tool_id)
-            for connection, _ in change.free:
-                self.dispatcher.pump(connection)
-            if change.after.is_waiting:
-                return self.assigner.give(change.after)
-        return False
-
-    def _store(self, change: Change | None) -> None:
-        if change:
-            self._executions.commit(change)
-            self.follow(change)
+        self._executions.commit(change)
+        follow(change, self._effects)
 
     def _now(self, read: Read) -> int:
         now = self._around.clock()

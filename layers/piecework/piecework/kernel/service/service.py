@@ -1,6 +1,6 @@
 """The kernel door's operations, one method per endpoint or occasion (specification sections 1, 2 and 10.1)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -13,7 +13,7 @@ from piecework.kernel.decide.command import decide_new
 from piecework.kernel.decide.signals import step_let_through
 from piecework.kernel.errors import ConflictError, NotFoundError, SessionExpired
 from piecework.kernel.model import timers
-from piecework.kernel.model.changes import QueuedJob
+from piecework.kernel.model.changes import Change, QueuedJob
 from piecework.kernel.model.commands import (
     AgentLost,
     Assign,
@@ -49,6 +49,7 @@ from piecework.kernel.model.state import Execution, Step
 from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.rules import Rules
 from piecework.kernel.service.commits import Assigner, Commits, Dispatcher, Surroundings
+from piecework.kernel.service.effects import Effect
 from piecework.kernel.service.intents import CHOICES, Intents, Judging
 from piecework.kernel.service.sessions import Sessions
 from piecework.kernel.service.touching import Touched, Touching
@@ -71,10 +72,16 @@ class Ports:
 class Kernel:
     """Clients, agents, runners and timers, all through here; `connect` ties in who assigns and who dispatches."""
 
-    def __init__(self, ports: Ports, rules: Rules | None = None, around: Surroundings | None = None) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        rules: Rules | None = None,
+        around: Surroundings | None = None,
+        effects: Sequence[Effect] = (),
+    ) -> None:
         self.rules, self._around = rules or Rules(), around or Surroundings()
         self._executions, self._agents, self._runners = ports.executions, ports.agents, ports.runners
-        self._commits = Commits(ports.executions, self.rules, self._around)
+        self._commits = Commits(ports.executions, self.rules, self._around, (*effects, self._dispatch, self._offer))
         self._sessions = Sessions(ports.executions, ports.agents)
         self._touching = Touching(ports.executions, ports.agents, self._commits, self.rules, self._around.clock)
         self._intents = Intents(
@@ -93,9 +100,9 @@ class Kernel:
         change = decide_new(command, now, self.rules, self._around.new_id).change
         if change is None:
             raise RuntimeError("an execution is created by a change")
-        self._executions.commit(change)
+        self._commits.store(change)
         created = change.after
-        if self._commits.follow(change) or self._was_too_late(created, now):
+        if created.is_waiting or self._was_too_late(created, now):  # it may have been given to somebody since
             created = self._executions.read(created.id).execution or created
         return View(created, given, None)
 
@@ -284,6 +291,19 @@ class Kernel:
     def touch(self, execution_id: str) -> Touched | None:
         """Do what an execution's timers ask for now; None if it is gone."""
         return self._touching.touch(execution_id)
+
+    def _dispatch(self, change: Change) -> None:
+        """Bring together the jobs and connections that a change has queued and freed."""
+        for job in change.queue:
+            if job.not_before_ms <= change.after.clock_ms:
+                self._commits.dispatcher.pump_tool(job.tool_id)
+        for connection, _ in change.free:
+            self._commits.dispatcher.pump(connection)
+
+    def _offer(self, change: Change) -> None:
+        """Give an execution out that a change has left waiting."""
+        if change.after.is_waiting:
+            self._commits.assigner.give(change.after)
 
     @contextmanager
     def _ending_lapsed(self, execution_id: str, session_id: str) -> Iterator[None]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from piecework.aws.due_table import key_of
@@ -22,8 +21,7 @@ from piecework.errors import Unavailable
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Answered, Change, HistoryEntry, StepRecord
 from piecework.kernel.model.events import Event
-from piecework.kernel.model.metrics import counts_of
-from piecework.kernel.model.ports import Approval, ConnectionTaken, Counters, Executions, Filter, Moved, Read, Row, View
+from piecework.kernel.model.ports import Approval, ConnectionTaken, Executions, Filter, Moved, Read, Row, View
 from piecework.kernel.rules import Rules
 from piecework.kernel.store import keys
 from piecework.kernel.store.items import decided_from, events_from, execution_from, history_from, outcome_from
@@ -39,8 +37,8 @@ AFTER_ALL: Final = "~"  # sorts after every digit
 class KernelTable(Executions):
     """Executions in DynamoDB; due times go to their own table in the same transaction."""
 
-    def __init__(self, rows: Rows, due_table: str, values: KernelValues, rules: Rules, counters: Counters) -> None:
-        self._rows, self._due_table, self._values, self._counters = rows, due_table, values, counters
+    def __init__(self, rows: Rows, due_table: str, values: KernelValues, rules: Rules) -> None:
+        self._rows, self._due_table, self._values = rows, due_table, values
         self._planner = Planner(rows.table, due_table, values, rules)
         self._lists = KernelLists(rows, self._labels)
 
@@ -75,8 +73,6 @@ class KernelTable(Executions):
         for attempt in range(TRIES):
             reasons = self._rows.transact([plan.execution, *plan.key, *plan.claim, *frees, *plan.others])
             if not reasons or _is_ours(reasons[0], write):
-                with suppress(Unavailable):  # the change stands, counted or not
-                    self._counters.add(counts_of(change))
                 return
             gone = _judge(plan, reasons, frees, is_new=change.before is None)
             frees = [free for free in frees if free not in gone]

@@ -5,13 +5,10 @@ Streams of the same process are woken at once. Bells of other processes are rows
 one request: looking through a hundred outboxes ten times a second would cost a thousand requests, this costs ten.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
-from typing import Protocol, cast
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
 
-from piecework.errors import PieceworkError
 from piecework.kernel.model.changes import Change, Push
-from piecework.kernel.model.ports import Executions
 
 Key = tuple[str, str, str]  # kind, owner, consumer: of an agent or a runner; ("monitor", execution id, "")
 
@@ -48,33 +45,10 @@ def rung_by(change: Change) -> set[Key]:
     return keys
 
 
-def ringing(executions: Executions, ring: Callable[[Change], None]) -> Executions:
-    """The same executions; every commit rings."""
-    return cast("Executions", _Ringing(executions, ring))
-
-
-def ring_rows(rows: BellRows) -> Callable[[Change], None]:
-    """Rings for other processes. The change stands whatever comes of it."""
-
-    def ring(change: Change) -> None:
-        if keys := rung_by(change):
-            with suppress(PieceworkError):
-                rows.ring(keys)
-
-    return ring
-
-
-class _Ringing:
-    def __init__(self, executions: Executions, ring: Callable[[Change], None]) -> None:
-        self._executions, self._ring = executions, ring
-
-    def __getattr__(self, name: str) -> Callable[..., object]:
-        found: Callable[..., object] = getattr(self._executions, name)
-        return found
-
-    def commit(self, change: Change) -> None:
-        self._executions.commit(change)
-        self._ring(change)
+def ring(rows: BellRows, change: Change) -> None:
+    """Ring for the streams of other processes."""
+    if keys := rung_by(change):
+        rows.ring(keys)
 
 
 def _is_known(push: Push, change: Change) -> bool:

@@ -1,0 +1,38 @@
+"""What follows a commit: effects in a fixed order. The commit stands whatever comes of them, and so does the next one.
+
+The composition root lists them. A process that dies in between leaves the rest undone:
+
+| effect | what is left undone is done by |
+|---|---|
+| count | nobody: a number is wrong by one, and nothing is decided by it |
+| ring | every stream, which looks through its outbox by itself |
+| wake a hosted agent | the due time of its execution |
+| dispatch | the next result or heartbeat of a runner, and the due time of the execution |
+| offer | the next heartbeat of an agent's stream, and the due time of the execution |
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from piecework.errors import PieceworkError
+from piecework.kernel.model.changes import Change
+
+Effect = Callable[[Change], None]
+
+LOG: Final = logging.getLogger(__name__)
+
+
+def follow(change: Change, effects: Iterable[Effect]) -> None:
+    """Run all effects of a stored change; one that fails is logged."""
+    for effect in effects:
+        try:
+            effect(change)
+        except PieceworkError as error:  # a store is out of reach
+            LOG.warning("%s did not follow a commit: %s", _name(effect), error)
+        except Exception:
+            LOG.exception("%s did not follow a commit", _name(effect))
+
+
+def _name(effect: Effect) -> str:
+    return getattr(effect, "__name__", "an effect")

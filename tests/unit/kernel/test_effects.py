@@ -1,0 +1,36 @@
+"""What follows a commit: every effect in its turn, whatever the others do, and the commit stands."""
+
+import logging
+
+import pytest
+
+from piecework.errors import Unavailable
+from tests.support.kernel.house import House
+
+
+def test_effects_follow_in_their_order_once_the_change_is_stored():
+    house, seen = House(), []
+    house.store.on_commit = lambda change, applied: seen.append("stored") if applied else None
+    house.follow(lambda change: seen.append("first"), lambda change: seen.append("second"))
+
+    house.kernel.create("triage", None, {})
+
+    assert seen == ["stored", "first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "level"), [(Unavailable("the table"), logging.WARNING), (KeyError("a bug"), logging.ERROR)]
+)
+def test_an_effect_that_fails_is_logged_and_hides_neither_the_commit_nor_the_next_effect(caplog, trouble, level):
+    house, seen = House(), []
+
+    def ring(change):
+        raise trouble
+
+    house.follow(ring, seen.append)
+    view = house.kernel.create("triage", {"n": 1}, {})
+
+    assert view.execution == house.state(view.execution.id) == seen[0].after
+    assert [(record.levelno, record.message.partition(":")[0]) for record in caplog.records] == [
+        (level, "ring did not follow a commit")
+    ]
