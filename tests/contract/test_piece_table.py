@@ -6,6 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from piecework.aws.pieces_table import PiecesTable
+from piecework.aws.steps_table import result_steps
 from piecework.durable.pieces import LEASE_MS, Piece, State
 from piecework.errors import LeaseLost
 from tests.support.fakes import START_MS, FakeClock, FakePieceTable
@@ -23,15 +25,23 @@ def recorded(piece: Piece, body: bytes = b"answer", state: State = State.DONE) -
 
 
 @pytest.fixture(params=["fake", "dynamodb", "lost answers"])
-def table(request):
-    clock = FakeClock()
+def place(request):
+    """A client and a table of its own; None for the fake."""
     if request.param == "fake":
-        return FakePieceTable(clock)
-    from piecework.aws.pieces_table import PiecesTable
-
+        return None
     aws = request.getfixturevalue("embedded_aws")
     client = aws.client("dynamodb")
-    return PiecesTable(LostAnswers(client) if request.param == "lost answers" else client, aws.new_table(), clock)
+    return LostAnswers(client) if request.param == "lost answers" else client, aws.new_table()
+
+
+@pytest.fixture
+def table(place):
+    return PiecesTable(*place) if place else FakePieceTable(FakeClock())
+
+
+@pytest.fixture
+def steps(place):
+    return result_steps(*place, FakeClock()) if place else FakePieceTable(FakeClock())
 
 
 @pytest.fixture
@@ -175,19 +185,19 @@ class TestPieceTable:
         assert table.claim(key, a_piece("t2", "f2"), START_MS)[0] is True
         assert table.read(key).reason == ""
 
-    def test_a_step_is_recorded_once(self, table, key):
+    def test_a_step_is_recorded_once(self, steps, key):
         expires_at = START_MS // 1000 + 60
 
-        assert table.find(key) is None
-        assert table.record_once(key, b"first", expires_at) == b"first"
-        assert table.record_once(key, b"second", expires_at) == b"first"
-        assert table.find(key) == b"first"
+        assert steps.find(key) is None
+        assert steps.record_once(key, b"first", expires_at) == b"first"
+        assert steps.record_once(key, b"second", expires_at) == b"first"
+        assert steps.find(key) == b"first"
 
-    def test_an_expired_step_counts_as_absent(self, table, key):
-        table.record_once(key, b"first", START_MS // 1000)
+    def test_an_expired_step_counts_as_absent(self, steps, key):
+        steps.record_once(key, b"first", START_MS // 1000)
 
-        assert table.find(key) is None
-        assert table.record_once(key, b"second", START_MS // 1000 + 60) == b"second"
+        assert steps.find(key) is None
+        assert steps.record_once(key, b"second", START_MS // 1000 + 60) == b"second"
 
     def test_of_many_claims_at_once_one_wins(self, table, key):
         outcomes: list[bool] = []
@@ -204,8 +214,6 @@ class TestPieceTable:
 
 
 def test_waiters_and_steps_read_what_was_written_last():
-    from piecework.aws.pieces_table import PiecesTable
-
     asked: list[dict] = []
 
     class Client:
@@ -213,7 +221,7 @@ def test_waiters_and_steps_read_what_was_written_last():
             asked.append(request)
             return {}
 
-    table = PiecesTable(Client(), "t")
+    table, steps = PiecesTable(Client(), "t"), result_steps(Client(), "t")
 
-    assert table.read("k") is None and table.find("k") is None
+    assert table.read("k") is None and steps.find("k") is None
     assert [request["ConsistentRead"] for request in asked] == [True, True]

@@ -10,7 +10,7 @@ from piecework.durable.steps import PieceSteps
 from piecework.extend.executors import Refused, Run
 from tests.support.fakes import FakeClock, FakePieceTable
 
-KINDS = ["none given", "kept in memory", "fake", "results table", "work table"]
+KINDS = ["none given", "kept in memory", "fake", "results table", "work table", "kernel table"]
 
 
 @pytest.fixture(params=KINDS)
@@ -39,13 +39,15 @@ def steps_of(kind, request):
 def table_of(kind, request):
     if kind == "fake":
         return FakePieceTable(FakeClock())
-    from piecework.aws.pieces_table import PiecesTable
-    from piecework.aws.steps_table import WorkSteps
+    from piecework.aws.steps_table import hosted_steps, result_steps, work_steps
 
     aws = request.getfixturevalue("embedded_aws")
+    client, clock = aws.client("dynamodb"), FakeClock()
     if kind == "work table":
-        return WorkSteps(aws.client("dynamodb"), aws.new_table("WorkTable"), FakeClock())
-    return PiecesTable(aws.client("dynamodb"), aws.new_table(), FakeClock())
+        return work_steps(client, aws.new_table("WorkTable"), clock)
+    if kind == "kernel table":
+        return hosted_steps(client, aws.new_table("KernelTable"), clock)
+    return result_steps(client, aws.new_table(), clock)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from piecework.aws.pieces_table import PiecesTable
-from piecework.aws.steps_table import WorkSteps
+from piecework.aws.steps_table import hosted_steps, result_steps, work_steps
 from piecework.durable.pieces import LEASE_MS, Claim, Pieces, Recorded, Running, State, piece_key
 from piecework.durable.steps import PieceSteps
 from piecework.extend.executors import Run
@@ -48,8 +48,9 @@ def places(embedded_aws):
 def pieces(places):
     client, names = places
     clock = FakeClock(START_MS + 1_000)
-    table = PiecesTable(client, names["results"], clock)
-    return Pieces(table, FakeOverflow(), clock=clock, sleep=clock.sleep, renewal=no_renewal), clock, table
+    table = PiecesTable(client, names["results"])
+    steps = result_steps(client, names["results"], clock)
+    return Pieces(table, FakeOverflow(), clock=clock, sleep=clock.sleep, renewal=no_renewal), clock, table, steps
 
 
 def key_of(name: str) -> str:
@@ -75,7 +76,7 @@ def test_a_released_piece_can_be_claimed(pieces):
 
 
 def test_a_running_piece_is_taken_over_with_every_step_under_the_name_it_had(pieces):
-    own, clock, table = pieces
+    own, clock, _, table = pieces
     assert own.claim(key_of("running"), "print") == Running("1" * 32)
     clock.move(LEASE_MS / 1000)
     claim = own.claim(key_of("running"), "print")
@@ -94,8 +95,9 @@ def test_steps_of_hired_and_hosted_work_are_found(places):
     hired = Claim(piece_key("worker", "ctr_demo01", "1", "1"), "lease", "digest", after=State.RUNNING)
     hosted = Claim(piece_key("kernel", "kernel", "exec-held"), "t", "", after=State.RUNNING)
     found = []
-    for table, claim, name in (("work", hired, "fetch"), ("kernel", hosted, "think")):
-        steps = PieceSteps(WorkSteps(client, names[table], FakeClock()), claim, lambda: START_MS // 1000)
+    kinds = ((work_steps, "work", hired, "fetch"), (hosted_steps, "kernel", hosted, "think"))
+    for kind, table, claim, name in kinds:
+        steps = PieceSteps(kind(client, names[table], FakeClock()), claim, lambda: START_MS // 1000)
         found.append(Run(remaining_ms=lambda: 1, steps=steps).step(name, lambda: "run again"))
 
     assert found == [{"page": 7}, "a model's answer"]

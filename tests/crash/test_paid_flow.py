@@ -18,7 +18,7 @@ import pytest
 
 from piecework.aws.bucket import OverflowBucket
 from piecework.aws.due_table import DueTable, key_of
-from piecework.aws.steps_table import WorkSteps
+from piecework.aws.steps_table import work_steps
 from piecework.errors import Unprocessable
 from piecework.extend.executors import Artifact, Outcome, Refused, Retryable
 from piecework.worker.chain.rpc import RpcChain
@@ -102,7 +102,7 @@ class TappedStage(Stage):
                 "due_times": DueTable(dynamodb, place.due),
                 "files": DeliverablesBucket(lambda: s3, place.bucket, key=EMULATED_KEY),
                 "texts": OverflowBucket(lambda: s3, place.bucket),
-                "steps": WorkSteps(dynamodb, place.work),
+                "steps": work_steps(dynamodb, place.work),
                 "facilitator": Tapped(HttpFacilitator(stub.url), self.tap),
                 "chain_of": lambda network: Tapped(RpcChain(stub.rpc_url), self.tap),
                 "enqueue": self.tap.around("enqueue", lambda execution: self.queue.append(execution.contract_id)),

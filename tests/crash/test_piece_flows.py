@@ -14,6 +14,7 @@ import pytest
 
 from piecework.aws.bucket import EvidenceBucket, OverflowBucket
 from piecework.aws.pieces_table import PiecesTable
+from piecework.aws.steps_table import result_steps
 from piecework.durable.pieces import INLINE_LIMIT, LEASE_MS, Claim, Pieces, Result, piece_key
 from piecework.errors import KeyConflict, PieceworkError, Retryable
 from piecework.extend.executors import Outcome, Run, Task
@@ -52,9 +53,8 @@ class Stage:
         self.step_runs = 0
         self.on_sleep: Callable[[], None] = lambda: None
         dynamodb, s3 = Tapped(aws.dynamodb, self.tap), Tapped(aws.s3, self.tap)
-        table = PiecesTable(dynamodb, aws.table, self.clock)
         self.pieces = Pieces(
-            table,
+            PiecesTable(dynamodb, aws.table),
             OverflowBucket(lambda: s3, aws.bucket),
             clock=self.clock,
             sleep=self.sleep,
@@ -64,7 +64,7 @@ class Stage:
         self.flow = Execute(
             bundle=OneExecutor(self.executor),
             pieces=self.pieces,
-            steps=table,
+            steps=result_steps(dynamodb, aws.table, self.clock),
             evidence=EvidenceBucket(lambda: s3, aws.bucket),
             producer="test/probe",
             clock=self.clock,

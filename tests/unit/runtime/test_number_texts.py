@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from piecework import jsons
+from piecework.aws.attributes import plain
 from piecework.aws.pieces_table import from_item
 from piecework.durable.pieces import State
 from piecework.edge.http import Request
@@ -330,6 +331,6 @@ def stored_bench(stored):
     bench = FlowBench(answering())
     bench.execution_id = "exec-stored"
     if stored:
-        item = {**stored["item"], "result": {"B": b"{}"}}
-        bench.table.items[item["pk"]["S"]] = from_item(item)
+        item = plain(stored["item"]) | {"result": b"{}"}
+        bench.table.items[item["pk"]] = from_item(item)
     return bench

@@ -5,30 +5,27 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from piecework.aws.clients import aws_errors
+from piecework.aws.table import Table
+from piecework.aws.writes import Delete, Key, Put, Write, at
 from piecework.durable.due import PORTION, Due, DueTimes, due_at, partitions
 
 if TYPE_CHECKING:
-    from types_boto3_dynamodb import DynamoDBClient
+    from piecework.aws.table import Client
 
-THE_TABLE: Final = "the due-time table"
 PAGE: Final = 100  # rows of one query; a row is some 100 bytes
 
 
 class DueTable(DueTimes):
     """Due times in DynamoDB."""
 
-    def __init__(self, client: DynamoDBClient, table: str) -> None:
-        self._client = client
-        self._table = table
+    def __init__(self, client: Client, table: str) -> None:
+        self._table = Table(client, table, "the due-time table")
 
     def put(self, due: Due) -> None:
-        with aws_errors(THE_TABLE):
-            self._client.put_item(TableName=self._table, Item=key_of(due))
+        self._table.put(at(place_of(due)))
 
     def remove(self, due: Due) -> None:
-        with aws_errors(THE_TABLE):
-            self._client.delete_item(TableName=self._table, Key=key_of(due))
+        self._table.delete(place_of(due))
 
     def ripe(self, kind: str, now_ms: int) -> Iterator[Due]:
         # They take turns: what fails again and again at the front of one partition holds up no other.
@@ -41,21 +38,8 @@ class DueTable(DueTimes):
             shards = fuller
 
     def _ripe(self, partition: str, now_ms: int) -> Iterator[Due]:
-        more: dict[str, Any] = {}
-        while True:
-            with aws_errors(THE_TABLE):
-                answer = self._client.query(
-                    TableName=self._table,
-                    KeyConditionExpression="pk = :pk AND sk < :now",
-                    ExpressionAttributeValues={":pk": {"S": partition}, ":now": {"S": f"{now_ms + 1:015d}"}},
-                    Limit=PAGE,
-                    ConsistentRead=True,
-                    **more,
-                )
-            yield from (due for row in answer["Items"] if (due := due_at(row["pk"]["S"], row["sk"]["S"])))
-            if "LastEvaluatedKey" not in answer:
-                return
-            more = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        rows = self._table.query(partition, before=f"{now_ms + 1:015d}", page=PAGE)
+        return (due for row in rows if (due := due_at(row["pk"], row["sk"])))
 
 
 def _some(shard: Iterator[Due]) -> Generator[Due, None, bool]:
@@ -65,6 +49,19 @@ def _some(shard: Iterator[Due]) -> Generator[Due, None, bool]:
         if number == PORTION:
             return True
     return False
+
+
+def place_of(due: Due) -> Key:
+    """A due time's row, all of which is key."""
+    return due.partition, due.sort
+
+
+def moves(table: str, before: Due | None, after: Due | None) -> list[Write]:
+    """The writes of a transaction that moves a record's due time."""
+    if before == after:
+        return []
+    gone: list[Write] = [Delete(place_of(before), table=table)] if before else []
+    return gone + ([Put(at(place_of(after)), table=table)] if after else [])
 
 
 def key_of(due: Due) -> dict[str, Any]:

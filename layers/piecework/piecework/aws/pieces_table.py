@@ -1,175 +1,107 @@
-"""The results table: pieces and their steps, one item each, every write conditional.
+"""The results table: pieces, one row each, every write conditional.
 
 Attributes: `pk` (key), `state`, `claim`, `lease_until` (ms), `fingerprint`, `exact`, `result` (bytes) or `pointer`,
-`reason_code`, `reason`, `expires_at` (s; the table's TTL). TTL deletes late, so every condition treats an expired item
-as absent.
+`reason_code`, `reason`, `expires_at` (s; the table's TTL). TTL deletes late, so every condition treats an expired row
+as absent. The steps of pieces lie in the same table (`steps_table.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from botocore.exceptions import ClientError
-
-from piecework.aws.clients import aws_errors, error_code
-from piecework.clock import now_in_ms
+from piecework.aws.attributes import Item
+from piecework.aws.table import THE_RESULTS, Table
+from piecework.aws.writes import ABSENT_OR_EXPIRED, Values
 from piecework.durable.pieces import Piece, PieceTable, State
-from piecework.durable.steps import StepTable
-from piecework.errors import LeaseLost, Unavailable
+from piecework.errors import LeaseLost
 
 if TYPE_CHECKING:
-    from types_boto3_dynamodb import DynamoDBClient
+    from piecework.aws.table import Client
 
-Item = dict[str, Any]
-
-NOBODY_HOLDS_IT: Final = (
-    "attribute_not_exists(pk) OR expires_at <= :now_s OR #state = :released"
-    " OR (#state = :running AND lease_until <= :now_ms AND fingerprint = :fingerprint"
-    " AND (attribute_not_exists(exact) OR exact = :exact))"
-)
+# The life of a piece whose first runner dies, and who may claim it when:
+#
+#   claim a        renew a        (a dies)      lease lapses      claim b               record b          expires
+#   |----- 15 s ------|                              |               |                       |               |
+#            |-------------- 15 s -------------------|               |-------- 15 s ---- … --|               |
+#   nobody else ------------------------------------>| same payload  | nobody else --------------------------->| anybody
+#
+# A runner that fails for a while releases the piece: then anybody may claim it at once, with any payload.
+LAPSED: Final = "#state = :running AND lease_until <= :now_ms"
+SAME_PAYLOAD: Final = "fingerprint = :fingerprint AND (attribute_not_exists(exact) OR exact = :exact)"
+NOBODY_HOLDS_IT: Final = f"{ABSENT_OR_EXPIRED} OR #state = :released OR ({LAPSED} AND {SAME_PAYLOAD})"
 I_HOLD_IT: Final = "#state = :running AND claim = :claim"
-NOT_YET_WRITTEN: Final = "attribute_not_exists(pk) OR expires_at <= :now_s"
-CONDITION_FAILED: Final = "ConditionalCheckFailedException"
-THE_TABLE: Final = "the results table"
 
 
-class PiecesTable(PieceTable, StepTable):
-    """Pieces and steps in DynamoDB."""
+class PiecesTable(PieceTable):
+    """Pieces in DynamoDB."""
 
-    def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], int] = now_in_ms) -> None:
-        self._client = client
-        self._table = table
-        self._clock = clock
+    def __init__(self, client: Client, table: str) -> None:
+        self._table = Table(client, table, THE_RESULTS)
 
     def claim(self, key: str, piece: Piece, now_ms: int) -> tuple[bool, Piece | None]:
         values = {
-            ":now_s": {"N": str(now_ms // 1000)},
-            ":now_ms": {"N": str(now_ms)},
-            ":released": {"S": State.RELEASED},
-            ":running": {"S": State.RUNNING},
-            ":fingerprint": {"S": piece.fingerprint},
-            ":exact": {"S": piece.exact or piece.fingerprint},
+            "now_s": now_ms // 1000,
+            "now_ms": now_ms,
+            "released": State.RELEASED,
+            "running": State.RUNNING,
+            "fingerprint": piece.fingerprint,
+            "exact": piece.exact or piece.fingerprint,
         }
-        replaced, standing = self._put(to_item(key, piece), NOBODY_HOLDS_IT, values, {"#state": "state"})
-        if standing is None:
-            return True, from_item(replaced) if replaced else None
-        found = from_item(standing)
-        return found.token == piece.token, found  # our own token: the first try was written, its answer was lost
+        item, ours = to_item(key, piece), {"claim": piece.token}
+        written = self._table.put(item, NOBODY_HOLDS_IT, values, ours=ours, returning=True)
+        if not (written.done or written.row):
+            raise self._table.changed()
+        return written.done, from_item(written.row) if written.row else None
 
     def renew(self, key: str, token: str, lease_until_ms: int) -> None:
-        self._update(key, token, "SET lease_until = :lease", {":lease": {"N": str(lease_until_ms)}})
+        self._update(key, token, State.RUNNING, "SET lease_until = :lease", {"lease": lease_until_ms})
 
     def record(self, key: str, token: str, piece: Piece) -> None:
-        kept = ("result", {"B": piece.body}) if piece.pointer is None else ("pointer", {"S": piece.pointer})
-        values: Item = {
-            ":state": {"S": piece.state},
-            ":expires": {"N": str(piece.expires_at)},
-            ":kept": kept[1],
-        }
-        update = f"SET #state = :state, expires_at = :expires, {kept[0]} = :kept REMOVE lease_until"
-        self._update(key, token, update.replace(" result =", " #result ="), values, landed=piece.state)
+        name, kept = ("#result", piece.body) if piece.pointer is None else ("pointer", piece.pointer)
+        update = f"SET #state = :state, expires_at = :expires, {name} = :kept REMOVE lease_until"
+        values = {"state": piece.state, "expires": piece.expires_at, "kept": kept}
+        self._update(key, token, piece.state, update, values)
 
     def release(self, key: str, token: str, reason_code: str, reason: str) -> None:
-        values: Item = {":state": {"S": State.RELEASED}, ":code": {"S": reason_code}, ":reason": {"S": reason}}
         update = "SET #state = :state, reason_code = :code, reason = :reason REMOVE lease_until"
-        self._update(key, token, update, values, landed=State.RELEASED)
+        values = {"state": State.RELEASED, "code": reason_code, "reason": reason}
+        self._update(key, token, State.RELEASED, update, values)
 
     def read(self, key: str) -> Piece | None:
-        item = self._get(key)
-        return from_item(item) if item else None
+        row = self._table.get(key)
+        return from_item(row) if row else None
 
-    def find(self, key: str) -> bytes | None:
-        item = self._get(key)
-        if item is None or int(item["expires_at"]["N"]) * 1000 <= self._clock():
-            return None
-        return bytes(item["result"]["B"])
-
-    def record_once(self, key: str, body: bytes, expires_at: int) -> bytes:
-        item: Item = {"pk": {"S": key}, "result": {"B": body}, "expires_at": {"N": str(expires_at)}}
-        values: Item = {":now_s": {"N": str(self._clock() // 1000)}}
-        _, standing = self._put(item, NOT_YET_WRITTEN, values, {})
-        return body if standing is None else bytes(standing["result"]["B"])
-
-    def _get(self, key: str) -> Item | None:
-        with aws_errors(THE_TABLE):
-            answer = self._client.get_item(TableName=self._table, Key={"pk": {"S": key}}, ConsistentRead=True)
-        return dict(answer["Item"]) if "Item" in answer else None
-
-    def _put(
-        self, item: Item, condition: str, values: Item, names: Mapping[str, str]
-    ) -> tuple[Item | None, Item | None]:
-        """Put conditionally: (the item replaced, None), or (None, the item that stands)."""
-        with aws_errors(THE_TABLE):
-            try:
-                answer = self._client.put_item(
-                    TableName=self._table,
-                    Item=item,
-                    ConditionExpression=condition,
-                    ExpressionAttributeValues=values,
-                    **({"ExpressionAttributeNames": names} if names else {}),  # type: ignore[arg-type]
-                    ReturnValues="ALL_OLD",
-                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                )
-                return answer.get("Attributes"), None
-            except ClientError as error:
-                standing = _standing(error)
-        return None, standing
-
-    def _update(self, key: str, token: str, update: str, values: Item, landed: State | None = None) -> None:
-        names = {"#state": "state"} | ({"#result": "result"} if "#result" in update else {})
-        with aws_errors(THE_TABLE):
-            try:
-                self._client.update_item(
-                    TableName=self._table,
-                    Key={"pk": {"S": key}},
-                    UpdateExpression=update,
-                    ConditionExpression=I_HOLD_IT,
-                    ExpressionAttributeNames=names,
-                    ExpressionAttributeValues=values | {":running": {"S": State.RUNNING}, ":claim": {"S": token}},
-                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                )
-                return
-            except ClientError as error:
-                standing = _standing(error, may_be_absent=True)
-        if not (standing and standing["claim"]["S"] == token and standing["state"]["S"] == landed):
+    def _update(self, key: str, token: str, landed: State, update: str, values: Values) -> None:
+        held = {"running": State.RUNNING, "claim": token}
+        ours = {"claim": token, "state": landed}
+        if not self._table.update((key,), update, {**values, **held}, I_HOLD_IT, ours=ours).done:
             raise LeaseLost("another runner has taken this piece over")
-
-
-def _standing(error: ClientError, may_be_absent: bool = False) -> Item | None:
-    """What stood in the way of a conditional write; anything else but that is raised on."""
-    if error_code(error) != CONDITION_FAILED:
-        raise error
-    item = error.response.get("Item")
-    if item is None and not may_be_absent:
-        raise Unavailable("the results table changed under this request; try again") from error
-    return dict(item) if item else None  # type: ignore[call-overload]
 
 
 def to_item(key: str, piece: Piece) -> Item:
     """A running piece as it is claimed; later states are written by updates."""
     return {
-        "pk": {"S": key},
-        "state": {"S": piece.state},
-        "claim": {"S": piece.token},
-        "fingerprint": {"S": piece.fingerprint},
-        **({"exact": {"S": piece.exact}} if piece.exact else {}),
-        "lease_until": {"N": str(piece.lease_until_ms)},
-        "expires_at": {"N": str(piece.expires_at)},
+        "pk": key,
+        "state": piece.state,
+        "claim": piece.token,
+        "fingerprint": piece.fingerprint,
+        **({"exact": piece.exact} if piece.exact else {}),
+        "lease_until": piece.lease_until_ms,
+        "expires_at": piece.expires_at,
     }
 
 
-def from_item(item: Mapping[str, Any]) -> Piece:
+def from_item(item: Item) -> Piece:
     """A stored piece."""
     return Piece(
-        state=State(item["state"]["S"]),
-        token=item["claim"]["S"],
-        fingerprint=item["fingerprint"]["S"],
-        lease_until_ms=int(item["lease_until"]["N"]) if "lease_until" in item else 0,
-        expires_at=int(item["expires_at"]["N"]),
-        body=bytes(item["result"]["B"]) if "result" in item else None,
-        pointer=item["pointer"]["S"] if "pointer" in item else None,
-        reason_code=item["reason_code"]["S"] if "reason_code" in item else "",
-        reason=item["reason"]["S"] if "reason" in item else "",
-        exact=item["exact"]["S"] if "exact" in item else "",
+        state=State(item["state"]),
+        token=item["claim"],
+        fingerprint=item["fingerprint"],
+        lease_until_ms=item.get("lease_until", 0),
+        expires_at=item["expires_at"],
+        body=item.get("result"),
+        pointer=item.get("pointer"),
+        reason_code=item.get("reason_code", ""),
+        reason=item.get("reason", ""),
+        exact=item.get("exact", ""),
     )

@@ -1,60 +1,57 @@
-"""Recorded steps in the work table: `pk` = STEP#<key>, `sk` = STEP, each written once, gone with the table's TTL."""
+"""Recorded steps, each written once and gone with its table's TTL: attributes `result` (bytes), `expires_at` (s).
+
+The results table holds them by their key alone, as it holds pieces; tables with a sort key under `pk` = STEP#<key>,
+`sk` = STEP.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from piecework.aws.clients import aws_errors, error_code
+from piecework.aws.table import THE_KERNEL, THE_RESULTS, THE_WORK, Table
+from piecework.aws.writes import ABSENT_OR_EXPIRED, Key, at
 from piecework.clock import now_in_ms
 from piecework.durable.steps import StepTable
-from piecework.errors import Unavailable
 
 if TYPE_CHECKING:
-    from types_boto3_dynamodb import DynamoDBClient
-
-NOT_YET_WRITTEN: Final = "attribute_not_exists(pk) OR expires_at <= :now_s"
-CONDITION_FAILED: Final = "ConditionalCheckFailedException"
-THE_TABLE: Final = "the work table"
+    from piecework.aws.table import Client
 
 
-class WorkSteps(StepTable):
-    """Steps of hired work in DynamoDB."""
+class StepsTable(StepTable):
+    """Steps in DynamoDB."""
 
-    def __init__(self, client: DynamoDBClient, table: str, clock: Callable[[], int] = now_in_ms) -> None:
-        self._client = client
-        self._table = table
-        self._clock = clock
+    def __init__(self, table: Table, place: Callable[[str], Key], clock: Callable[[], int] = now_in_ms) -> None:
+        self._table, self._place, self._clock = table, place, clock
 
     def find(self, key: str) -> bytes | None:
-        with aws_errors(THE_TABLE):
-            answer = self._client.get_item(TableName=self._table, Key=_key(key), ConsistentRead=True)
-        item = answer.get("Item")
-        if item is None or int(item["expires_at"]["N"]) * 1000 <= self._clock():
+        row = self._table.get(*self._place(key))
+        if row is None or row["expires_at"] * 1000 <= self._clock():
             return None
-        return bytes(item["result"]["B"])
+        return bytes(row["result"])
 
     def record_once(self, key: str, body: bytes, expires_at: int) -> bytes:
-        item = {**_key(key), "result": {"B": body}, "expires_at": {"N": str(expires_at)}}
-        with aws_errors(THE_TABLE):
-            try:
-                self._client.put_item(
-                    TableName=self._table,
-                    Item=item,
-                    ConditionExpression=NOT_YET_WRITTEN,
-                    ExpressionAttributeValues={":now_s": {"N": str(self._clock() // 1000)}},
-                )
-                return body
-            except ClientError as error:
-                if error_code(error) != CONDITION_FAILED:
-                    raise
-        standing = self.find(key)
-        if standing is None:
-            raise Unavailable("the work table changed under this task; try again")
-        return standing
+        row = at(self._place(key)) | {"result": body, "expires_at": expires_at}
+        written = self._table.put(row, ABSENT_OR_EXPIRED, {"now_s": self._clock() // 1000})
+        if not (written.done or written.row):
+            raise self._table.changed()
+        return body if written.done else bytes(written.row["result"])
 
 
-def _key(key: str) -> dict[str, Any]:
-    return {"pk": {"S": f"STEP#{key}"}, "sk": {"S": "STEP"}}
+def result_steps(client: Client, table: str, clock: Callable[[], int] = now_in_ms) -> StepsTable:
+    """Steps of the runtime door, among its pieces."""
+    return StepsTable(Table(client, table, THE_RESULTS), lambda key: (key,), clock)
+
+
+def work_steps(client: Client, table: str, clock: Callable[[], int] = now_in_ms) -> StepsTable:
+    """Steps of hired work, in the work table."""
+    return StepsTable(Table(client, table, THE_WORK), _among_others, clock)
+
+
+def hosted_steps(client: Client, table: str, clock: Callable[[], int] = now_in_ms) -> StepsTable:
+    """Steps of hosted runs, in the kernel table."""
+    return StepsTable(Table(client, table, THE_KERNEL), _among_others, clock)
+
+
+def _among_others(key: str) -> Key:
+    return f"STEP#{key}", "STEP"

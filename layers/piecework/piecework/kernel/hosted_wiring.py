@@ -32,7 +32,7 @@ class KernelHostedWiring:
 def kernel_hosted_wiring() -> KernelHostedWiring:
     """Raises SettingsError when a setting is missing or has no meaning."""
     from piecework.aws.clients import Clients
-    from piecework.aws.steps_table import WorkSteps
+    from piecework.aws.steps_table import hosted_steps
     from piecework.aws.telemetry import LambdaTelemetry
     from piecework.extend.manifest import Bundle, load
     from piecework.kernel.hosted.runs import Hosted, HostedPorts
@@ -49,7 +49,7 @@ def kernel_hosted_wiring() -> KernelHostedWiring:
         executions=parts.executions,
         kernel=parts.kernel,
         leases=HostedLeases(clients.dynamodb, table),
-        steps=WorkSteps(clients.dynamodb, table),
+        steps=hosted_steps(clients.dynamodb, table),
         executor_of=Bundle(load(settings.executors_path), door="kernel").named,
         wake=waking_by(clients, queue_url),
         log=telemetry,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from piecework.aws.bucket import EvidenceBucket
     from piecework.aws.clients import Clients
     from piecework.aws.pieces_table import PiecesTable
+    from piecework.aws.steps_table import StepsTable
     from piecework.edge.http import Request
     from piecework.extend.event_hook import EventHook
     from piecework.extend.policies import Policy
@@ -97,7 +98,7 @@ class RuntimeDoor:
         return Execute(
             bundle=self.bundle,
             pieces=Pieces(self._table, texts, ttl_seconds=self.settings.result_ttl_seconds),
-            steps=self._table,
+            steps=self._steps,
             evidence=self.evidence,
             producer=self.settings.provider_family,
             clock=self.clock,
@@ -201,6 +202,13 @@ class RuntimeDoor:
         (name,) = self._needed("PIECEWORK_TABLE")
         return PiecesTable(self._clients.dynamodb, name)
 
+    @cached_property
+    def _steps(self) -> StepsTable:
+        from piecework.aws.steps_table import result_steps
+
+        (name,) = self._needed("PIECEWORK_TABLE")
+        return result_steps(self._clients.dynamodb, name)
+
     @property
     def _keep_days(self) -> int:
         return -(-self.settings.result_ttl_seconds // DAY_SECONDS)
@@ -216,7 +224,7 @@ class RuntimeDoor:
         return HookedEvents(
             self.hooks,
             pieces=Pieces(self._table, NoOverflow(), ttl_seconds=self.settings.result_ttl_seconds),
-            steps=self._table,
+            steps=self._steps,
             clock=self.clock,
             expires_at=self._expires_at,
             log=self.telemetry,

@@ -156,7 +156,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
     from piecework.aws.clients import Clients
     from piecework.aws.due_table import DueTable
     from piecework.aws.queues import Queue
-    from piecework.aws.steps_table import WorkSteps
+    from piecework.aws.steps_table import work_steps
     from piecework.clock import now_in_ms
     from piecework.worker.assembly import Ports
     from piecework.worker.edges_wiring import recording, stream_url
@@ -185,7 +185,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
             keep_days=settings.result_days,
         ),
         texts=OverflowBucket(lambda: clients.s3, bucket, keep_days=settings.result_days),
-        steps=WorkSteps(clients.dynamodb, work),
+        steps=work_steps(clients.dynamodb, work),
         facilitator=_facilitator(settings, telemetry.warning),
         chain_of=chain_of(settings, telemetry.warning),
         enqueue=lambda execution: tasks.send(task_message(execution)),

@@ -1,0 +1,57 @@
+"""Plain values as DynamoDB's attributes and back: texts, numbers, bytes, truth values, lists, sets of texts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Item = dict[str, Any]  # a row: plain values by attribute
+
+
+def typed(item: Mapping[str, object]) -> dict[str, Any]:
+    """A row as requests carry it. Raises TypeError for a value that has no attribute."""
+    return {name: attribute(value) for name, value in item.items()}
+
+
+def plain(item: Mapping[str, Any]) -> Item:
+    """A row as answers carry it, as plain values; of a kind that we never write, the attribute itself."""
+    return {name: _value(given) for name, given in item.items()}
+
+
+def attribute(value: object) -> dict[str, Any]:
+    """A value with its kind."""
+    match value:
+        case bool():
+            return {"BOOL": value}
+        case str():
+            return {"S": value}
+        case int() | float():
+            return {"N": str(value)}
+        case bytes():
+            return {"B": value}
+        case frozenset():
+            return {"SS": sorted(value)}
+        case list() | tuple():
+            return {"L": [attribute(each) for each in value]}
+    raise TypeError(f"{type(value).__name__} has no attribute")
+
+
+def _value(given: Mapping[str, Any]) -> Any:
+    [(kind, value)] = given.items()
+    match kind:
+        case "S" | "BOOL":
+            return value
+        case "N":
+            return _number(value)
+        case "B":
+            return bytes(value)
+        case "SS":
+            return frozenset(value)
+        case "L":
+            return [_value(each) for each in value]
+    return dict(given)
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
