@@ -22,6 +22,7 @@ HEAVY = (
         "x402",
         "jsonschema",
         "jsonschema_rs",
+        "re2",
         "pydantic",
     ),
     *("requests", "urllib3", "aws_lambda_powertools", "aws_lambda_powertools.utilities.parameters"),

@@ -17,7 +17,7 @@ NETWORK = {"urllib3", "requests", "httpx", "h11"}
 DOORS = {"runtime", "worker", "kernel"}
 LIBRARIES = {  # what a room may use beside the standard library and `LAYERS`
     "worker": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"},
-    "kernel": {"yaml"},
+    "kernel": {"yaml", "re2"},
     "net": {"h11"},  # the one way out: whoever calls somebody else goes through it
     "aws": AWS,
 }

@@ -76,7 +76,7 @@ LOAD_ERRORS = [
     (with_predicate("field: a"), "when.arguments[0]: asks nothing"),
     (with_predicate("field: a, required: false"), "when.arguments[0]: asks nothing"),
     (with_predicate("field: a, required: 1"), "`required` must be true or false"),
-    (with_predicate("field: a, pattern: '('"), "`pattern` is none of RE2's: it leaves a group open"),
+    (with_predicate("field: a, pattern: '('"), "`pattern` is not a pattern of RE2: missing ) at `(`"),
     (with_predicate("field: a, pattern: ''"), "`pattern` must have 1 to"),
     (with_predicate("field: a, one_of: []"), "`one_of` must be a list, and not empty"),
     (with_predicate("field: a, one_of: [1]"), "`one_of` must be text; put it in quotes"),

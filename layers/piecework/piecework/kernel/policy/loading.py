@@ -20,8 +20,8 @@ from piecework.kernel.policy.conditions import (
 from piecework.kernel.policy.durations import duration_ms
 from piecework.kernel.policy.fields import Fields
 from piecework.kernel.policy.globs import Glob
+from piecework.kernel.policy.patterns import BadPattern, Search
 from piecework.kernel.policy.predicates import Predicate
-from piecework.kernel.policy.re2 import BadPattern, Search
 from piecework.kernel.policy.reading import PolicyInvalid, read_document
 from piecework.kernel.policy.rules import DEFAULT, DENIED, PerAgent, Rule, RuleSet
 from piecework.kernel.policy.schedules import Schedule
@@ -209,7 +209,7 @@ def _pattern(fields: Fields) -> Search:
     try:
         return Search(fields.text("pattern"))
     except BadPattern as error:
-        raise fields.invalid("pattern", f"is none of RE2's: it {error}") from None
+        raise fields.invalid("pattern", str(error)) from None
 
 
 CONDITIONS: Final[Mapping[str, Reader]] = {

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from piecework.jsons import Json
-from piecework.kernel.policy.re2 import Search
+from piecework.kernel.policy.patterns import Search
 
 
 @dataclass(frozen=True, slots=True)
