@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from piecework.aws.clients import aws_errors
 from piecework.worker.ids import contract_id
-from piecework.worker.record.executions import Execution
+from piecework.worker.record.execution import Execution
 from piecework.worker.store.executions_table import ExecutionsTable, from_item
 from piecework_cli.output import CommandError
 from piecework_cli.target import Target

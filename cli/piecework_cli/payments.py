@@ -16,8 +16,9 @@ from piecework.worker.contract.contracts import ContractRecord, time_text
 from piecework.worker.payment.charging import Charging, NotProven
 from piecework.worker.payment.counts import UNCOUNTED
 from piecework.worker.payment.facilitator import HttpFacilitator
-from piecework.worker.record.executions import Execution, PaymentStatus
+from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
+from piecework.worker.record.values import PaymentStatus
 from piecework.worker.wiring import chain_of
 from piecework_cli.executions import all_executions, execution_of, executions_of
 from piecework_cli.output import CommandError, show
@@ -54,7 +55,7 @@ def add(commands: "Commands") -> None:
 
 def list_payments(options: argparse.Namespace) -> None:
     """Print one short entry for each payment."""
-    found = (one for one in all_executions(Target.of(options)) if options.status in (None, one.payment_status))
+    found = (one for one in all_executions(Target.of(options)) if options.status in (None, one.settlement.status))
     show([_in_short(one) for one in sorted(found, key=lambda one: (one.created_at_ms, one.contract_id))])
 
 
@@ -78,8 +79,8 @@ def resolve(options: argparse.Namespace) -> None:
         raise CommandError("--paid needs a transaction's hash: 0x and 64 hex digits")
     target = Target.of(options)
     execution, contract = execution_of(target, options.contract), _contract(target, options.contract)
-    if (execution.state, execution.payment_status) != (State.UNKNOWN, UNRESOLVED):
-        raise CommandError(f"the payment is {execution.payment_status}, only an {UNRESOLVED} one can be resolved")
+    if (execution.state, execution.settlement.status) != (State.UNKNOWN, UNRESOLVED):
+        raise CommandError(f"the payment is {execution.settlement.status}, only an {UNRESOLVED} one can be resolved")
     if options.override not in (None, execution.contract_id):
         raise CommandError(f"--override must be {execution.contract_id}, the id of the contract that you decide about")
     charging = _charging(target)
@@ -120,16 +121,16 @@ def facts_of(execution: Execution, contract: ContractRecord) -> dict[str, Json]:
         **_in_short(execution),
         "price": f"{contract.price} USDC on {contract.network.name}",
         "atomic": contract.atomic,
-        "payer": execution.payer,
+        "payer": execution.payment.payer,
         "pay_to": contract.worker_wallet,
-        "nonce": execution.claim_key.rpartition("/")[2],
-        "valid_before": time_text(execution.valid_before * 1000),
-        "claim": execution.claim_status,
-        "settle_calls": execution.settle_calls,
-        "refused_payments": execution.rounds,
-        "transactions_named": list(execution.hashes),
-        "receipt": dict(execution.receipt) if execution.receipt else None,
-        "resolved": dict(execution.resolution) if execution.resolution else None,
+        "nonce": execution.payment.claim_key.rpartition("/")[2],
+        "valid_before": time_text(execution.payment.valid_before * 1000),
+        "claim": execution.payment.claim_status,
+        "settle_calls": execution.settlement.calls,
+        "refused_payments": execution.settlement.refusals,
+        "transactions_named": list(execution.settlement.hashes),
+        "receipt": dict(execution.settlement.receipt) if execution.settlement.receipt else None,
+        "resolved": dict(execution.settlement.resolution) if execution.settlement.resolution else None,
     }
 
 
@@ -138,7 +139,7 @@ def _in_short(execution: Execution) -> dict[str, Json]:
         "contract_id": execution.contract_id,
         "task_id": execution.task_id,
         "state": str(execution.state),
-        "payment": execution.payment_status,
+        "payment": execution.settlement.status,
         "created_at": time_text(execution.created_at_ms),
     }
 

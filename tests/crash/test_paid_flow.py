@@ -24,7 +24,7 @@ from piecework.extend.executors import Artifact, Outcome, Refused, Retryable
 from piecework.worker.chain.rpc import RpcChain
 from piecework.worker.contract.contracts import DAY_MS, ContractRecord, record_of, time_text
 from piecework.worker.payment.facilitator import HttpFacilitator
-from piecework.worker.record.executions import WEBHOOK_DUE
+from piecework.worker.record.execution import WEBHOOK_DUE
 from piecework.worker.record.states import State
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.deliverables_bucket import DeliverablesBucket
@@ -348,8 +348,8 @@ def problems_at_the_end(stage: TappedStage, flow: Flow, where: str) -> list[str]
     if standing.due is not None or stage.sweep():
         problems.append("something is still due")
     watched = stage.place.dynamodb.get_item(TableName=stage.place.due, Key=key_of(standing.released_due))
-    if ("Item" in watched) != (standing.claim_status == "released"):
-        problems.append(f"its payment is {standing.claim_status} and watched: {'Item' in watched}")
+    if ("Item" in watched) != (standing.payment.claim_status == "released"):
+        problems.append(f"its payment is {standing.payment.claim_status} and watched: {'Item' in watched}")
     month = time.strftime("%Y-%m", time.gmtime(stage.clock() / 1000))
     rows = [row for row in stage.executions.ledger(month) if row.contract_id == stage.hired.contract_id]
     if len(rows) != charged:

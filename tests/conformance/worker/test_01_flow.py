@@ -4,7 +4,6 @@ import base64
 import json
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -204,7 +203,7 @@ def test_a_paid_short_task_is_done_in_the_first_request(stage, stub):
     assert stage.charges() == 1 and stage.settles() == 1 and stub.count("verify") == 1
     assert list(stage.due.rows) == []
     assert [row.atomic for row in stage.executions.rows] == [50_000]
-    assert stage.standing(contract).payment == ""
+    assert stage.standing(contract).payment.document == ""
 
 
 def test_replay_same_contract(stage):
@@ -362,7 +361,7 @@ def test_verify_says_valid_work_fails(stage):
     assert stage.settles() == 0
     again = stage.post(contract)
     assert (again.status, again.body) == (answer.status, answer.body)
-    assert stage.standing(contract).payment == ""
+    assert stage.standing(contract).payment.document == ""
 
 
 def test_transient_then_success(stage):
@@ -530,7 +529,7 @@ def test_task_timeout_24h(stage):
 
     answer = stage.get(contract, task_id)
     assert answer.body["error"]["code"] == "TASK_TIMEOUT" and stage.settles() == 0
-    assert stage.post(contract).status == 504 and stage.standing(contract).result is None
+    assert stage.post(contract).status == 504 and stage.standing(contract).outcome.result is None
 
 
 def test_deadline_missed(stage):
@@ -686,7 +685,7 @@ def test_work_that_fails_after_upfront_payment_is_owed_back(stage):
     assert stage.state(contract) is State.FAILED_PERMANENT
     assert [(row.kind, row.atomic) for row in stage.executions.rows] == [("refund_due", 5_000_000)]
     assert stage.post(contract, {"brief": "x"}).status == 409
-    assert replace(stage.standing(contract)).payment_status == "settled"
+    assert stage.standing(contract).settlement.status == "settled"
 
 
 def test_work_that_was_paid_upfront_and_timed_out_is_owed_back_and_says_so(stage):
@@ -779,7 +778,7 @@ def test_a_task_longer_than_one_run_goes_on_in_the_next_within_its_attempt(stage
     stage.do = chain
     runs = 0
     while stage.state(contract) is State.EXECUTING:
-        assert stage.standing(contract).lease == ""  # or it would count as a run that was lost
+        assert stage.standing(contract).lease.token == ""  # or it would count as a run that was lost
         stage.worker.driving.drive(stage.queue.pop(0), stage.clock() + FUNCTION_MS)
         runs += 1
 
@@ -787,7 +786,7 @@ def test_a_task_longer_than_one_run_goes_on_in_the_next_within_its_attempt(stage
     assert runs == 3 and done == [0, 1, 2, 3, 4]
     assert answer.status == 200 and answer.body["output"]["content"] == {"score": 5}
     assert answer.body["metadata"]["attempt"] == 1 and answer.body["metadata"]["execution_time_ms"] == 2_000_000
-    assert stage.standing(contract).crashes == 0 and stage.settles() == 1
+    assert stage.standing(contract).attempt.crashes == 0 and stage.settles() == 1
 
 
 def test_a_step_is_recorded_once_for_an_attempt_that_runs_again(stage):

@@ -84,7 +84,7 @@ def test_a_run_that_was_left_in_a_step_hands_over_before_the_next_one(stub):
 
     assert stepped.begun == [0, 1, 2, 3]
     assert stage.state(contract) is State.COMPLETED and stage.settles() == 1
-    assert stage.standing(contract).crashes == 0
+    assert stage.standing(contract).attempt.crashes == 0
 
 
 def test_a_run_without_steps_that_was_left_ends_by_itself_and_is_settled_by_the_queue(stub):
@@ -126,13 +126,13 @@ def test_a_run_that_was_taken_over_tells_nothing_more(stub):
 
     class Ear:
         def progress(self, execution, pct, text):
-            told.append((execution.lease, text))
+            told.append((execution.lease.token, text))
 
         def item(self, execution, item):
-            told.append((execution.lease, "item"))
+            told.append((execution.lease.token, "item"))
 
         def delta(self, execution, index, text):
-            told.append((execution.lease, text))
+            told.append((execution.lease.token, text))
 
     stage = Stage(stub, ports={"bounded": patient_for(0.2), "telling": Ear()})
     contract, first, ended = stage.contract(), threading.Event(), threading.Event()
@@ -179,10 +179,10 @@ def test_a_request_whose_own_time_for_work_is_over_hands_over_between_steps(stub
     answer = stage.post(contract, BODY, stage.pay(contract))
 
     assert answer.status == 202 and begun == [0, 1, 2] and len(stage.queue) == 1
-    assert stage.standing(contract).lease == ""
+    assert stage.standing(contract).lease.token == ""
     stage.settle_down()
     assert begun == [0, 1, 2, 3, 4]
-    assert stage.state(contract) is State.COMPLETED and stage.standing(contract).crashes == 0
+    assert stage.state(contract) is State.COMPLETED and stage.standing(contract).attempt.crashes == 0
 
 
 def test_work_that_comes_to_its_end_while_the_request_has_time_is_answered_by_it(stub):
@@ -254,9 +254,9 @@ def test_a_run_that_renewed_its_lease_since_it_was_read_is_not_taken_over(stub):
     held = attempts.take(stage.standing(contract))
     stage.clock.now_ms += LEASE_MS + 1
     as_read = stage.standing(contract)
-    stage.executions.renew(contract.contract_id, held.lease, stage.clock() + LEASE_MS)
+    stage.executions.renew(contract.contract_id, held.lease.token, stage.clock() + LEASE_MS)
 
     with pytest.raises(Moved):
         attempts.take(as_read)
 
-    assert stage.standing(contract).lease == held.lease
+    assert stage.standing(contract).lease.token == held.lease.token

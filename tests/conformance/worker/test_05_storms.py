@@ -62,7 +62,7 @@ def test_of_many_repeats_after_a_failure_one_starts_the_next_attempt(stage):
     answers = storm(stage, contract, BODY, pays=False)
 
     one_went_on(stage, answers)
-    assert len(stage.runs) == 2 and stage.standing(contract).attempt == 2
+    assert len(stage.runs) == 2 and stage.standing(contract).attempt.number == 2
 
 
 def test_of_many_payments_for_a_lapsed_one_one_takes_its_place(stage):

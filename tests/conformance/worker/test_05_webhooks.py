@@ -34,7 +34,7 @@ def a_stage(facilitator, deliveries, queue):
             contract,
             body,
             generation=execution.generation,
-            occurred_at_ms=execution.finished_at_ms,
+            occurred_at_ms=execution.outcome.finished_at_ms,
             poll_url=poll_url,
         )
         announcer.announce(made)

@@ -1,12 +1,14 @@
 """One truth about money: what the ledger, every body and the webhook say of a payment whose work failed after it."""
 
 import time
+from dataclasses import asdict
 
 import pytest
 
 from piecework.extend.executors import Outcome, Refused, Retryable
-from piecework.worker.record.executions import Failure
 from piecework.worker.record.states import State
+from piecework.worker.record.values import Failure
+from tests.support.worker.records import changed
 from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
 
 OWED = "the payment is owed back"
@@ -107,9 +109,7 @@ def test_a_contract_that_ended_by_refused_payments_before_ends_like_one_now(stag
     standing = stage.standing(contract)
     text = "the work is done, but the payment was not taken; sign a new one to get the result"
     old = Failure("PAYMENT_FAILED", text, {"reason": "insufficient_funds"})
-    stage.executions.items[contract.contract_id] = standing.__class__(
-        **{name: getattr(standing, name) for name in standing.__slots__} | {"failure": old}
-    )
+    stage.executions.items[contract.contract_id] = changed(standing, failure=asdict(old))
 
     answer = stage.post(contract)
 

@@ -216,7 +216,7 @@ def test_a_runner_that_takes_over_lists_its_own_items_only(stub):
 
     def tells(task, run):
         run.item(Artifact(f"part {len(stage.runs)}.txt", b"x", "text/plain"))
-        listed.append([item["name"] for item in stage.standing(contract).items])
+        listed.append([item["name"] for item in stage.standing(contract).attempt.items])
         if len(stage.runs) == 1:
             raise Crashed
         return Outcome({"score": 7})
@@ -246,7 +246,7 @@ def test_an_attempt_that_failed_leaves_no_items(stub):
     stage.work_off()
 
     body = stage.get(contract, stage.standing(contract).task_id).body
-    assert body["status"] == "failed" and "deliverables" not in body and stage.standing(contract).items == ()
+    assert body["status"] == "failed" and "deliverables" not in body and stage.standing(contract).attempt.items == ()
 
 
 def test_items_that_cannot_be_told_never_fail_the_run(stub):
@@ -273,7 +273,7 @@ def test_files_told_early_keep_their_names_and_places(stub):
     def tells(task, run):
         run.artifact("a.txt", b"1", "text/plain")
         run.item(Artifact("a.txt", b"2", "text/plain"))
-        listed.extend(stage.standing(contract).items)
+        listed.extend(stage.standing(contract).attempt.items)
         run.artifact("a.txt", b"3", "text/plain")
         return Outcome({"score": 7})
 

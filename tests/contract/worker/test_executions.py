@@ -9,22 +9,13 @@ import pytest
 
 from piecework.durable.due import Due
 from piecework.errors import LeaseLost
-from piecework.worker.record.executions import (
-    DAY_MS,
-    RELEASED_DUE,
-    TASK_DUE,
-    WEBHOOK_DUE,
-    Execution,
-    Failure,
-    Kept,
-    LedgerRow,
-    Moved,
-    NonceTaken,
-)
+from piecework.worker.record.execution import DAY_MS, RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
+from piecework.worker.record.executions import LedgerRow, Moved, NonceTaken
 from piecework.worker.record.states import State
 from tests.support.fakes import START_MS
 from tests.support.lost_answers import LostAnswers
 from tests.support.worker.door_fakes import FakeDueTimes, FakeExecutions
+from tests.support.worker.records import a_record, changed, moved
 
 LATER = START_MS + 60_000
 TABLE = {
@@ -67,7 +58,7 @@ def due(stores):
 
 def an_execution(nonce: str | None = None, **changes) -> Execution:
     name = uuid4().hex[:12]
-    made = Execution(
+    made = a_record(
         contract_id=f"ctr_{name}",
         task_id=f"task_{uuid4().hex}",
         state=State.EXECUTING,
@@ -79,7 +70,7 @@ def an_execution(nonce: str | None = None, **changes) -> Execution:
         executor="echo",
         created_at_ms=START_MS,
         ends_at_ms=START_MS + DAY_MS,
-        input=Kept('{"brief":"ü 1.0"}'),
+        input={"text": '{"brief":"ü 1.0"}'},
         claim_key=nonce or f"8453/0xasset/0xfrom/0x{name}",
         payer="0xfrom",
         valid_before=START_MS // 1000 + 900,
@@ -88,7 +79,7 @@ def an_execution(nonce: str | None = None, **changes) -> Execution:
         lease_until_ms=START_MS + 15_000,
         due_ms=START_MS + 16_000,
     )
-    return replace(made, **changes)
+    return changed(made, **changes)
 
 
 def ripe(due, execution: Execution, kind: str = TASK_DUE) -> list[int]:
@@ -114,18 +105,18 @@ class TestExecutions:
 
     def test_a_payment_is_claimed_from_its_claim_on_and_stays_so_when_it_is_released(self, executions):
         first = an_execution()
-        assert not executions.is_claimed(first.claim_key)
+        assert not executions.is_claimed(first.payment.claim_key)
 
         executions.claim(None, first)
-        assert executions.is_claimed(first.claim_key)
+        assert executions.is_claimed(first.payment.claim_key)
 
-        executions.move(first, first.moved(State.FAILED_PERMANENT, claim_status="released"))
-        assert executions.is_claimed(first.claim_key)
+        executions.move(first, moved(first, State.FAILED_PERMANENT, claim_status="released"))
+        assert executions.is_claimed(first.payment.claim_key)
 
     def test_every_member_comes_back_as_it_was_written(self, executions):
         execution = an_execution(
-            result=Kept(pointer="work/x"),
-            failure=Failure("EXECUTION_FAILED", "no", {"path": "/a", "list": [1, 2.5]}),
+            result={"text": None, "pointer": "work/x"},
+            failure={"code": "EXECUTION_FAILED", "message": "no", "details": {"path": "/a", "list": [1, 2.5]}},
             receipt={"success": True, "transaction": "0x" + "a" * 64},
             hashes=("0x1", "0x2"),
             payment="",
@@ -148,11 +139,11 @@ class TestExecutions:
             executions.claim(None, second)
 
         assert executions.read(first.contract_id) == first
-        executions.claim(None, an_execution(nonce=second.claim_key))  # its nonce is still free
+        executions.claim(None, an_execution(nonce=second.payment.claim_key))  # its nonce is still free
 
     def test_one_nonce_pays_one_contract(self, executions, due):
         first = an_execution()
-        second = an_execution(nonce=first.claim_key)
+        second = an_execution(nonce=first.payment.claim_key)
         executions.claim(None, first)
 
         with pytest.raises(NonceTaken):
@@ -170,7 +161,7 @@ class TestExecutions:
     def test_a_move_replaces_the_record_and_its_due_time(self, executions, due):
         first = an_execution()
         executions.claim(None, first)
-        second = first.moved(State.SETTLING, result=Kept("{}"), due_ms=LATER, lease="l2")
+        second = moved(first, State.SETTLING, result={"text": "{}"}, due_ms=LATER, lease="l2")
 
         executions.move(first, second)
 
@@ -180,12 +171,12 @@ class TestExecutions:
     def test_a_move_from_an_old_version_is_refused_and_leaves_no_trace(self, executions, due):
         first = an_execution()
         executions.claim(None, first)
-        second = first.moved(State.EXECUTING, lease="l2")
+        second = moved(first, State.EXECUTING, lease="l2")
         executions.move(first, second)
         row = LedgerRow("platform_fee_due", first.contract_id, first.task_id, 1, 50_000, "eip155:8453", "0xfee", LATER)
 
         with pytest.raises(Moved):
-            executions.move(first, first.moved(State.SETTLING, due_ms=LATER), ledger=[row], webhook_at_ms=LATER)
+            executions.move(first, moved(first, State.SETTLING, due_ms=LATER), ledger=[row], webhook_at_ms=LATER)
 
         assert executions.read(first.contract_id) == second
         assert ripe(due, first) == [first.due_ms] and ripe(due, first, WEBHOOK_DUE) == []
@@ -194,9 +185,9 @@ class TestExecutions:
     def test_the_end_takes_the_due_time_away_and_writes_ledger_and_webhook(self, executions, due):
         first = an_execution()
         executions.claim(None, first)
-        settling = first.moved(State.SETTLING)
+        settling = moved(first, State.SETTLING)
         executions.move(first, settling)
-        done = settling.moved(State.COMPLETED, due_ms=0, payment="", claim_status="spent")
+        done = moved(settling, State.COMPLETED, due_ms=0, payment="", claim_status="spent")
         row = LedgerRow("platform_fee_due", first.contract_id, first.task_id, 1, 50_000, "eip155:8453", "0xfee", LATER)
 
         executions.move(settling, done, ledger=[row], webhook_at_ms=LATER)
@@ -208,49 +199,49 @@ class TestExecutions:
     def test_a_new_payment_takes_the_place_of_a_released_one_which_stays_bound(self, executions):
         first = an_execution()
         executions.claim(None, first)
-        unpaid = first.moved(State.UNPAID, claim_status="released")
+        unpaid = moved(first, State.UNPAID, claim_status="released")
         executions.move(first, unpaid)
-        again = unpaid.moved(State.RESULT_READY, claim_key=f"{first.claim_key}ff", claim_status="active")
+        again = moved(unpaid, State.RESULT_READY, claim_key=f"{first.payment.claim_key}ff", claim_status="active")
 
         executions.claim(unpaid, again)
 
         assert executions.read(first.contract_id) == again
         with pytest.raises(NonceTaken):
-            executions.claim(None, an_execution(nonce=first.claim_key))
+            executions.claim(None, an_execution(nonce=first.payment.claim_key))
 
     def test_a_superseded_claim_that_was_still_active_is_released_with_the_new_one(self, executions):
         first = an_execution(state=State.FAILED_TRANSIENT)
         executions.claim(None, first)
-        again = first.moved(State.EXECUTING, claim_key=f"{first.claim_key}ff")
+        again = moved(first, State.EXECUTING, claim_key=f"{first.payment.claim_key}ff")
 
         executions.claim(first, again)
 
         with pytest.raises(NonceTaken):
-            executions.claim(again, again.moved(State.EXECUTING, claim_key=first.claim_key))
+            executions.claim(again, moved(again, State.EXECUTING, claim_key=first.payment.claim_key))
 
     def test_a_live_lease_is_not_taken_over(self, executions):
         first = an_execution()
         executions.claim(None, first)
 
         with pytest.raises(Moved):
-            executions.take_over(first, first.moved(State.EXECUTING, lease="l2"), first.lease_until_ms - 1)
+            executions.take_over(first, moved(first, State.EXECUTING, lease="l2"), first.lease.until_ms - 1)
 
-        executions.take_over(first, first.moved(State.EXECUTING, lease="l2"), first.lease_until_ms)
-        assert executions.read(first.contract_id).lease == "l2"
+        executions.take_over(first, moved(first, State.EXECUTING, lease="l2"), first.lease.until_ms)
+        assert executions.read(first.contract_id).lease.token == "l2"
 
     def test_a_released_payment_is_watched_from_the_write_that_releases_it(self, executions, due):
         first = an_execution(state=State.FAILED_TRANSIENT)
         executions.claim(None, first)
-        second = first.moved(State.EXECUTING, claim_key=f"{first.claim_key}ff")
+        second = moved(first, State.EXECUTING, claim_key=f"{first.payment.claim_key}ff")
         assert watched(due, first) == []
 
         executions.claim(first, second)
         assert watched(due, first) == [first.released_due]
 
-        executions.move(second, second.moved(State.EXECUTING))
+        executions.move(second, moved(second, State.EXECUTING))
         assert watched(due, first) == [first.released_due]
 
-        executions.move(second.moved(State.EXECUTING), ended := replace(second, version=4, claim_status="released"))
+        executions.move(moved(second, State.EXECUTING), ended := changed(second, version=4, claim_status="released"))
         assert set(watched(due, first)) == {first.released_due, ended.released_due}
 
     def test_what_is_owed_is_written_once(self, executions):
@@ -277,10 +268,10 @@ class TestExecutions:
             executions.add_item("ctr_nobody", "l1", items[0])
 
         standing = executions.read(first.contract_id)
-        assert standing == replace(first, items=items)
-        ready = standing.moved(State.RESULT_READY, items=items[:1])
+        assert standing == changed(first, items=items)
+        ready = moved(standing, State.RESULT_READY, items=items[:1])
         executions.move(first, ready)
-        assert executions.read(first.contract_id).items == items[:1]
+        assert executions.read(first.contract_id).attempt.items == items[:1]
 
     def test_a_lease_renewed_meanwhile_is_not_taken_over(self, executions):
         first = an_execution()
@@ -288,27 +279,27 @@ class TestExecutions:
         executions.renew(first.contract_id, "l1", LATER)
 
         with pytest.raises(Moved):
-            executions.take_over(first, first.moved(State.EXECUTING, lease="l2"), LATER - 1)
-        assert executions.read(first.contract_id) == replace(first, lease_until_ms=LATER)
+            executions.take_over(first, moved(first, State.EXECUTING, lease="l2"), LATER - 1)
+        assert executions.read(first.contract_id) == changed(first, lease_until_ms=LATER)
 
     def test_a_renewal_does_not_stop_its_holder(self, executions):
         first = an_execution()
         executions.claim(None, first)
         executions.renew(first.contract_id, "l1", LATER)
 
-        executions.move(first, first.moved(State.RESULT_READY, lease="", lease_until_ms=0))
+        executions.move(first, moved(first, State.RESULT_READY, lease="", lease_until_ms=0))
 
         assert executions.read(first.contract_id).state is State.RESULT_READY
 
     def test_a_lease_that_went_to_another_is_not_renewed(self, executions):
         first = an_execution()
         executions.claim(None, first)
-        executions.take_over(first, first.moved(State.EXECUTING, lease="l2"), LATER)
+        executions.take_over(first, moved(first, State.EXECUTING, lease="l2"), LATER)
 
         with pytest.raises(LeaseLost):
             executions.renew(first.contract_id, "l1", LATER * 2)
         with pytest.raises(Moved):
-            executions.move(first, first.moved(State.RESULT_READY))
+            executions.move(first, moved(first, State.RESULT_READY))
 
     def test_of_many_claims_of_one_contract_one_wins(self, executions):
         first = an_execution()
@@ -318,7 +309,7 @@ class TestExecutions:
         assert outcomes.count("won") == 1 and outcomes.count("Moved") == 15
 
     def test_of_many_contracts_with_one_payment_one_wins(self, executions):
-        nonce = an_execution().claim_key
+        nonce = an_execution().payment.claim_key
 
         outcomes = at_once(lambda: executions.claim(None, an_execution(nonce=nonce)))
 
@@ -327,7 +318,7 @@ class TestExecutions:
     def test_of_many_moves_from_one_version_one_wins(self, executions):
         first = an_execution()
         executions.claim(None, first)
-        seconds = iter([first.moved(State.EXECUTING, lease=f"x{n}", due_ms=LATER + n) for n in range(16)])
+        seconds = iter([moved(first, State.EXECUTING, lease=f"x{n}", due_ms=LATER + n) for n in range(16)])
 
         outcomes = at_once(lambda: executions.move(first, next(seconds)))
 
@@ -390,7 +381,7 @@ def test_a_write_whose_answer_was_lost_is_recognised(embedded_aws):
     execution = an_execution()
 
     executions.claim(None, execution)
-    executions.move(execution, execution.moved(State.RESULT_READY))
+    executions.move(execution, moved(execution, State.RESULT_READY))
 
     assert executions.read(execution.contract_id).state is State.RESULT_READY
     with pytest.raises(Unavailable):

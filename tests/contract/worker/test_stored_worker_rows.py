@@ -47,7 +47,7 @@ def standing(stage, name):
     contract = contracts_table.from_item(STORED["contracts"][name])
     stage.contracts.put(contract)
     stage.executions.items[execution.contract_id] = execution
-    stage.executions.claims[execution.claim_key] = execution.claim_status
+    stage.executions.claims[execution.payment.claim_key] = execution.payment.claim_status
     if execution.due:
         stage.due.put(execution.due)
         stage.clock.now_ms = min(execution.due_ms, execution.created_at_ms + 60_000)
@@ -56,7 +56,7 @@ def standing(stage, name):
 
 def charged(stage, contract, execution):
     """What the chain holds of a payment whose answer was lost."""
-    signed = loads(execution.payment)["payload"]["authorization"]
+    signed = loads(execution.payment.document)["payload"]["authorization"]
     asset, to = contract.network.usdc.lower(), signed["to"].lower()
     transfer = Transfer(asset, signed["from"].lower(), to, int(signed["value"]), signed["nonce"].lower())
     now, stage.clock.now_ms = stage.clock.now_ms, execution.created_at_ms

@@ -2,13 +2,16 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from piecework.durable.due import Due, DueTimes
 from piecework.errors import LeaseLost
 from piecework.jsons import canonical
-from piecework.worker.record.executions import WEBHOOK_DUE, Execution, Executions, Item, LedgerRow, Moved, NonceTaken
+from piecework.worker.record.execution import WEBHOOK_DUE, Execution
+from piecework.worker.record.executions import Executions, LedgerRow, Moved, NonceTaken
+from piecework.worker.record.stored import flat
+from piecework.worker.record.values import Item, Lease
 from tests.support.fakes import check_size
 
 
@@ -48,12 +51,12 @@ class FakeExecutions(Executions):
     def claim(self, before: Execution | None, after: Execution) -> None:
         with self.lock:
             self._check(before, after)
-            if after.claim_key in self.claims:
+            if after.payment.claim_key in self.claims:
                 raise NonceTaken
-            if before and before.claim_status == "active":
-                self.claims[before.claim_key] = "released"
+            if before and before.payment.claim_status == "active":
+                self.claims[before.payment.claim_key] = "released"
                 self.due.put(before.released_due)
-            self.claims[after.claim_key] = "active"
+            self.claims[after.payment.claim_key] = "active"
             self._put(before, after)
 
     def move(
@@ -61,9 +64,9 @@ class FakeExecutions(Executions):
     ) -> None:
         with self.lock:
             self._check(before, after)
-            if before.claim_status != after.claim_status:
-                self.claims[after.claim_key] = after.claim_status
-                if after.claim_status == "released":
+            if before.payment.claim_status != after.payment.claim_status:
+                self.claims[after.payment.claim_key] = after.payment.claim_status
+                if after.payment.claim_status == "released":
                     self.due.put(after.released_due)
             self.rows.extend(ledger)
             if webhook_at_ms:
@@ -72,23 +75,23 @@ class FakeExecutions(Executions):
 
     def take_over(self, before: Execution, after: Execution, now_ms: int) -> None:
         with self.lock:
-            if (standing := self.items.get(after.contract_id)) and standing.lease_until_ms > now_ms:
+            if (standing := self.items.get(after.contract_id)) and standing.lease.until_ms > now_ms:
                 raise Moved
             self.move(before, after)
 
     def renew(self, contract_id: str, lease: str, until_ms: int) -> None:
         with self.lock:
             standing = self.items.get(contract_id)
-            if standing is None or standing.lease != lease:
+            if standing is None or standing.lease.token != lease:
                 raise LeaseLost("another runner has taken this task over")
-            self.items[contract_id] = replace(standing, lease_until_ms=until_ms)
+            self.items[contract_id] = replace(standing, lease=Lease(lease, until_ms))
 
     def add_item(self, contract_id: str, lease: str, item: Item) -> None:
         with self.lock:
             standing = self.items.get(contract_id)
-            if standing is None or standing.lease != lease:
+            if standing is None or standing.lease.token != lease:
                 raise LeaseLost("another runner has taken this task over")
-            after = replace(standing, items=(*standing.items, item))
+            after = replace(standing, attempt=replace(standing.attempt, items=(*standing.attempt.items, item)))
             self._weigh(after)
             self.items[contract_id] = after
 
@@ -108,7 +111,7 @@ class FakeExecutions(Executions):
 
     def _weigh(self, execution: Execution) -> None:
         """Refuse a record that no item holds, or that cannot be written, as DynamoDB does."""
-        self.largest = max(self.largest, check_size(canonical(asdict(execution))))
+        self.largest = max(self.largest, check_size(canonical(flat(execution))))
 
     def _put(self, before: Execution | None, after: Execution) -> None:
         if before and before.due:

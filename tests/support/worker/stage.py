@@ -29,7 +29,7 @@ from piecework.worker.door import serve
 from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import HttpFacilitator
 from piecework.worker.payment.terms import PaymentTerms
-from piecework.worker.record.executions import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
+from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
 from piecework.worker.record.states import State
 from piecework.worker.task.bounding import in_thread
 from piecework.worker.task.views import Rules

@@ -3,7 +3,7 @@
 import threading
 from typing import Any
 
-from piecework.worker.record.executions import Item
+from piecework.worker.record.values import Item
 from piecework.worker.stream.streams import Event, Look, StreamLog
 
 

@@ -60,7 +60,7 @@ def unresolved(stage, word="500"):
     stage.post(contract, BODY, payment)
     stage.clock.move(stage.terms(contract).max_timeout_seconds + 2_400)
     stage.sweep()
-    assert stage.standing(contract).payment_status == "unresolved"
+    assert stage.standing(contract).settlement.status == "unresolved"
     stage.stub.say("rpc", "ok")
     stage.clock.now_ms = int(time.time() * 1000)
     return contract, payment["PAYMENT-SIGNATURE"][0]
@@ -98,8 +98,8 @@ def test_a_payment_is_shown_without_what_could_be_spent(stage, capsys):
     out = capsys.readouterr().out
     shown, standing = json.loads(out), stage.standing(contract)
     assert (shown["price"], shown["atomic"], shown["pay_to"]) == ("5 USDC on base", 5_000_000, WORKER_WALLET)
-    assert shown["payer"] == standing.payer and standing.claim_key.endswith(shown["nonce"])
-    assert json.loads(standing.payment)["payload"]["signature"] not in out and payment not in out
+    assert shown["payer"] == standing.payment.payer and standing.payment.claim_key.endswith(shown["nonce"])
+    assert json.loads(standing.payment.document)["payload"]["signature"] not in out and payment not in out
 
 
 def test_an_operator_says_paid_where_the_chain_shows_it_and_the_result_is_released(stage, capsys):
@@ -154,7 +154,7 @@ def test_what_the_chain_does_not_show_is_not_taken_from_an_operator(stage, capsy
     assert resolve(contract, *said, "--override", "ctr_another") == 1
 
     assert f"--override {contract.contract_id}" in err and "nonce" in json.loads(out)["chain"]
-    assert stage.standing(contract).payment_status == "unresolved"
+    assert stage.standing(contract).settlement.status == "unresolved"
 
 
 @pytest.mark.parametrize(("word", "node", "said"), NOT_SHOWN[:2])

@@ -14,7 +14,7 @@ from piecework.errors import Unavailable
 from piecework.kernel import wiring as kernel_wiring
 from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE
 from piecework.worker import wiring as hire_wiring
-from piecework.worker.record.executions import TASK_DUE
+from piecework.worker.record.execution import TASK_DUE
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.stage import KernelStage
 from tests.support.worker.door_fakes import FakeDueTimes

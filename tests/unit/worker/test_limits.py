@@ -1,7 +1,5 @@
 """Bounds of the worker door that no other test reaches."""
 
-from dataclasses import replace
-
 import pytest
 
 from piecework.aws.queues import Queue
@@ -10,10 +8,10 @@ from piecework.schemas import SchemaRejected
 from piecework.worker.answer import outputs
 from piecework.worker.answer.outputs import OutputRefused, output_of
 from piecework.worker.contract.schema import SCHEMA_BYTES, SCHEMA_DEPTH, compile_task_schema
-from piecework.worker.record.executions import Execution, Kept
 from piecework.worker.record.states import State
 from piecework.worker.settings import WorkerSettings
 from tests.support.worker.contracts import WORKER_AGENT_ID, WORKER_WALLET
+from tests.support.worker.records import a_record, changed
 
 NEEDED = {
     "PUBLIC_BASE_URL": "https://w.example",
@@ -55,7 +53,7 @@ def test_links_and_attempts_are_bounded_whatever_the_settings_say():
 
 
 def an_execution():
-    return Execution(
+    return a_record(
         contract_id="ctr_a",
         task_id="task_a",
         state=State.COMPLETED,
@@ -67,7 +65,7 @@ def an_execution():
         executor="echo",
         created_at_ms=0,
         ends_at_ms=DAY * 1000,
-        input=Kept("{}"),
+        input={"text": "{}"},
         claim_key="8453/a/b/c",
         payer="0x",
         valid_before=DAY,
@@ -75,10 +73,10 @@ def an_execution():
 
 
 def test_receipts_and_claims_are_kept_for_90_days_and_past_the_authorization():
-    ended = replace(an_execution(), finished_at_ms=DAY * 1000)
+    ended = changed(an_execution(), finished_at_ms=DAY * 1000)
 
     assert ended.expires_at == (1 + 90 + 1) * DAY  # a day more, so that nothing is looked for in its last minute
-    assert replace(ended, valid_before=200 * DAY).expires_at == 201 * DAY
+    assert changed(ended, valid_before=200 * DAY).expires_at == 201 * DAY
 
 
 def test_a_delayed_message_waits_no_longer_than_a_queue_can_hold():

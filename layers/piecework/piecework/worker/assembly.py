@@ -23,7 +23,8 @@ from piecework.worker.payment.charging import Charging
 from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import Facilitator, SupportedKinds
 from piecework.worker.payment.released import Released
-from piecework.worker.record.executions import Execution, Executions
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.executions import Executions
 from piecework.worker.routes import HireRoutes
 from piecework.worker.task.attempts import Attempts
 from piecework.worker.task.bounding import in_thread
@@ -81,7 +82,7 @@ def assemble(ports: Ports, rules: Rules, *, inline_bytes: int = INLINE_BYTES, bo
         clock=ports.clock,
         inline_bytes=inline_bytes,
         telling=ports.telling,
-        record_item=lambda execution, item: ports.executions.add_item(execution.contract_id, execution.lease, item),
+        record_item=lambda task, item: ports.executions.add_item(task.contract_id, task.lease.token, item),
     )
     charging = Charging(
         ports.executions, ports.facilitator, ports.chain_of, ports.clock, ports.nudge, ports.log, ports.counts

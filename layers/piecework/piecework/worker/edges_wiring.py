@@ -22,7 +22,7 @@ HELD_SECONDS = 60  # of a piecewise answer, which waits 20 s at most
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
-    from piecework.worker.record.executions import Execution
+    from piecework.worker.record.execution import Execution
     from piecework.worker.stream.readers import Readers
     from piecework.worker.stream.streams import Streams
     from piecework.worker.webhook.webhooks import Sender

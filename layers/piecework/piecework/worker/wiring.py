@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from piecework.worker.contract.contracts import ContractRecord
     from piecework.worker.contract.registration import Registration
     from piecework.worker.payment.facilitator import Facilitator
-    from piecework.worker.record.executions import Execution
+    from piecework.worker.record.execution import Execution
     from piecework.worker.task.views import Views
 
 
@@ -130,7 +130,7 @@ def due_wiring() -> DueWiring:
     from piecework.aws.due_table import DueTable
     from piecework.aws.queues import Queue
     from piecework.clock import now_in_ms
-    from piecework.worker.record.executions import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE
+    from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE
     from piecework.worker.task.driving import due_message
 
     table, tasks_url = needed("PIECEWORK_DUE_TABLE", "PIECEWORK_TASK_QUEUE_URL")
@@ -243,7 +243,7 @@ def _announce(clients: Clients, work_table: str) -> Callable[[Execution, Contrac
             contract,
             views.shown(execution, contract).body,
             generation=execution.generation,
-            occurred_at_ms=execution.finished_at_ms,
+            occurred_at_ms=execution.outcome.finished_at_ms,
             poll_url=views.bodies.poll_url(execution),
         )
         announcer(clients, work_table).announce(delivery)

@@ -5,7 +5,7 @@ their failures could be made to spell the answer out.
 """
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -15,6 +15,7 @@ from piecework.extend.executors import Artifact, Outcome
 from piecework.jsons import loads
 from piecework.worker.answer.deliverables import MOST_FILES
 from piecework.worker.stream.streams import HiredTasks, Recording, Streams
+from tests.support.worker.records import changed
 from tests.support.worker.stage import BODY, Stage, stub_facilitator
 from tests.support.worker.streams import FakeStreamLog
 
@@ -154,8 +155,8 @@ def test_a_failure_that_was_stored_with_an_older_text_is_told_in_the_fixed_one(s
     stage = Stage(stub)
     first, _, _ = told_of(stage, lambda task, run: Outcome({"answer": ANSWER}))
     record = stage.executions.items[first.body["contract_id"]]
-    older = replace(record.failure, message='output lacks the required member "it_is_so"')
-    stage.executions.items[record.contract_id] = replace(record, failure=older)
+    older = replace(record.outcome.failure, message='output lacks the required member "it_is_so"')
+    stage.executions.items[record.contract_id] = changed(record, failure=asdict(older))
 
     again = stage.get(record.contract_id, record.task_id)
 

@@ -7,7 +7,7 @@ from piecework.errors import Unprocessable
 from piecework.extend.executors import Refused, Retryable
 from piecework.worker.chain.rpc import ChainUnavailable, RpcChain
 from piecework.worker.payment.terms import LONGEST_SECONDS
-from piecework.worker.record.executions import KEPT_DAYS, RELEASED_DUE
+from piecework.worker.record.execution import KEPT_DAYS, RELEASED_DUE
 from piecework.worker.record.states import State
 from tests.support.worker.payments import header
 from tests.support.worker.stage import BODY, Stage, score, stub_facilitator

@@ -49,7 +49,7 @@ def test_settle_definite_failure(stage):
     assert answer.body["payment"]["status"] == "failed" and answer.body["task_id"]
     assert stage.post(contract).status == 402
     assert stage.get(contract, answer.body["task_id"]).body["status"] == "failed"
-    assert stage.standing(contract).payment == ""
+    assert stage.standing(contract).payment.document == ""
 
     done = stage.post(contract, BODY, stage.pay(contract))
     assert done.status == 200 and len(stage.runs) == 1 and stage.charges() == 1
@@ -329,7 +329,7 @@ def test_a_runner_that_keeps_dying_fails_the_attempt(stage):
     stage.worker.driving.drive(contract.contract_id, stage.clock() + 900_000)
 
     assert stage.state(contract) is State.FAILED_TRANSIENT and len(stage.runs) == 3
-    assert stage.standing(contract).failure.code == "EXECUTION_TRANSIENT"
+    assert stage.standing(contract).outcome.failure.code == "EXECUTION_TRANSIENT"
 
 
 def test_a_task_nobody_started_is_driven_by_its_due_time(stage):

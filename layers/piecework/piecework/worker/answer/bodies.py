@@ -16,11 +16,12 @@ from piecework.worker.answer.outputs import items_of
 from piecework.worker.answer.telling import withheld
 from piecework.worker.contract.contracts import ContractRecord, time_text
 from piecework.worker.door import MESSAGE_CHARACTERS, error_member
-from piecework.worker.errors import CODES
+from piecework.worker.errors import CODES, WorkerError
 from piecework.worker.payment.terms import receipt_headers
 from piecework.worker.public_url import PublicUrl
-from piecework.worker.record.executions import Execution, Failure, Item, last_refusal
+from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
+from piecework.worker.record.values import Failure, Item, last_refusal
 
 SHORTEST_WAIT_SECONDS: Final = 2
 LONGEST_WAIT_SECONDS: Final = 30
@@ -82,14 +83,15 @@ class Bodies:
         pending = self.pending(execution, expected_ms)
         made = [item if execution.is_paid else withheld(item) for item in items]
         shown, entries = self._listed(made, is_fresh=True)
-        worked_ms = execution.worked_ms or self.clock() - execution.started_at_ms
+        worked_ms = execution.outcome.worked_ms or self.clock() - execution.attempt.started_at_ms
+        so_far = replace(execution, outcome=replace(execution.outcome, worked_ms=worked_ms))
         body = {
             **pending.body,
             "status": "partial",
             "final": False,
             "output": {"type": "multiple", "items": shown},
             "deliverables": entries,
-            "metadata": metadata(replace(execution, worked_ms=worked_ms), contract),
+            "metadata": metadata(so_far, contract),
         }
         return Answer(pending.status, body, pending.headers)
 
@@ -111,10 +113,10 @@ class Bodies:
 
     def failed(self, execution: Execution, contract: ContractRecord, failure: Failure | None = None) -> Answer:
         """The failure that stands, or another one, with the status it has every time."""
-        told = as_told(failure or execution.failure or Failure("INTERNAL_ERROR", "the task failed"))
+        told = as_told(failure or execution.outcome.failure or Failure("INTERNAL_ERROR", "the task failed"))
         told = _as_ended(execution, told)
         can_retry = CODES[told.code].retryable and execution.state in RETRYABLE
-        error = error_member(told.to_error(execution)) | {"retryable": can_retry}
+        error = error_member(_error_of(told, execution)) | {"retryable": can_retry}
         error["retries_remaining"] = execution.retries_remaining if can_retry else 0
         body: dict[str, Json] = {
             "status": "failed",
@@ -129,7 +131,7 @@ class Bodies:
         """When the task is expected to end; moves on only when that has passed, and never past its deadline."""
         now_ms = self.clock()
         expected = max(expected_ms, 1_000)
-        until_ms = (execution.started_at_ms or execution.created_at_ms) + expected
+        until_ms = (execution.attempt.started_at_ms or execution.created_at_ms) + expected
         if until_ms <= now_ms:
             until_ms += expected * (1 + (now_ms - until_ms) // expected)
         return min(until_ms, max(execution.ends_at_ms, now_ms))
@@ -176,30 +178,35 @@ def metadata(execution: Execution, contract: ContractRecord) -> dict[str, Json]:
     """How the attempt went."""
     limit = contract.max_latency_ms
     member: dict[str, Json] = {
-        "execution_time_ms": max(0, execution.worked_ms),
+        "execution_time_ms": max(0, execution.outcome.worked_ms),
         "executor": execution.executor,
-        "model_used": execution.model or execution.executor,
-        "attempt": execution.attempt,
-        "sla_met": limit is None or execution.worked_ms <= limit,
+        "model_used": execution.outcome.model or execution.executor,
+        "attempt": execution.attempt.number,
+        "sla_met": limit is None or execution.outcome.worked_ms <= limit,
     }
-    ended = {"completed_at": time_text(execution.finished_at_ms)} if execution.finished_at_ms else {}
+    ended = {"completed_at": time_text(execution.outcome.finished_at_ms)} if execution.outcome.finished_at_ms else {}
     return member | ended
 
 
 def payment_member(execution: Execution, contract: ContractRecord | None) -> dict[str, Json]:
     """What became of the payment."""
-    member: dict[str, Json] = {"status": execution.payment_status}
-    receipt = execution.receipt
+    member: dict[str, Json] = {"status": execution.settlement.status}
+    receipt = execution.settlement.receipt
     if contract is not None and execution.owes_refund:
         member["refund_due"] = str(contract.atomic)
-    if contract is None or execution.payment_status != "settled" or not receipt:
+    if contract is None or execution.settlement.status != "settled" or not receipt:
         return member
     return member | {
         "transaction": receipt["transaction"],
         "network": contract.network.caip2,
-        "payer": receipt.get("payer", execution.payer),
+        "payer": receipt.get("payer", execution.payment.payer),
         "amount": str(contract.atomic),
     }
+
+
+def _error_of(failure: Failure, execution: Execution) -> WorkerError:
+    code, message, details = failure.code, failure.message, failure.details
+    return WorkerError(code, message, details, retries_remaining=execution.retries_remaining)
 
 
 def _as_ended(execution: Execution, told: Failure) -> Failure:
@@ -213,7 +220,8 @@ def _as_ended(execution: Execution, told: Failure) -> Failure:
 
 def receipt_of(execution: Execution) -> dict[str, str]:
     """The receipt header of every answer once there is a receipt."""
-    return receipt_headers(execution.payment_version, execution.receipt) if execution.receipt else {}
+    receipt = execution.settlement.receipt
+    return receipt_headers(execution.payment.version, receipt) if receipt else {}
 
 
 def _ids(execution: Execution) -> dict[str, Json]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from piecework.errors import BadRequest, InputRefused, NoValidOutput, PieceworkError, Refused, Unprocessable
 from piecework.schemas import SchemaRejected
-from piecework.worker.record.executions import Failure
+from piecework.worker.record.values import Failure
 
 MEANINGS: Final[Sequence[tuple[type[PieceworkError], str, bool]]] = (  # class, code, whether it is final
     (SchemaRejected, "OUTPUT_SCHEMA_INVALID", False),

@@ -14,7 +14,8 @@ from piecework.extend.executors import Artifact, Log
 from piecework.extend.outgoing import Unsendable, sendable
 from piecework.jsons import Json, canonical
 from piecework.worker.answer.deliverables import FILE_LIMIT, MOST_FILES, Deliverables, StoredFile, store_files
-from piecework.worker.record.executions import Execution, Item
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.values import Item
 
 MOST_ITEMS: Final = 100  # listed before the end; as many as an output may have
 INLINE_BYTES: Final = 1_024  # of an item's content in the record, which DynamoDB keeps under 400 KB in all

@@ -13,7 +13,7 @@ from piecework.worker.contract.contracts import ContractRecord, Contracts, Worke
 from piecework.worker.errors import ContractInvalid, WorkerError
 from piecework.worker.ids import CONTRACT_ID
 from piecework.worker.public_url import PublicUrl
-from piecework.worker.record.executions import Execution
+from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
 
 SIGNED: Final = "SIGNED"  # HIRE's names of a contract's states

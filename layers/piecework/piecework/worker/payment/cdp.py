@@ -12,12 +12,16 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from piecework.errors import BadRequest, PieceworkError
 from piecework.jsons import loads
 from piecework.worker.payment.facilitator import CredentialsMissing
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 TOKEN_SECONDS: Final = 120  # the longest that CDP takes
 ISSUER: Final = "cdp"
@@ -87,7 +91,7 @@ def token(key: CdpKey, method: str, url: str, now: int) -> str:
     return jwt.encode(claims, private, algorithm=algorithm, headers=headers)
 
 
-def _private_key(secret: str) -> tuple[Any, str]:
+def _private_key(secret: str) -> tuple["EllipticCurvePrivateKey | Ed25519PrivateKey", str]:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key

@@ -17,7 +17,7 @@ An interrupted call is never repeated blindly: only a witness that says the auth
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from piecework.durable.due import Nudge
 from piecework.durable.pieces import new_token
@@ -54,8 +54,9 @@ from piecework.worker.payment.settlement import (
     resend_seconds,
 )
 from piecework.worker.payment.terms import PaymentTerms
-from piecework.worker.record.executions import Execution, Executions, Failure, last_refusal
-from piecework.worker.record.states import State
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.executions import Executions
+from piecework.worker.record.values import Failure, Lease, Settlement
 
 WATCH_MS: Final = 120_000  # the settle-watch
 CALL_MARGIN_MS: Final = 20_000  # beyond the call's own limit; until then nobody else may take the settlement for lost
@@ -93,33 +94,23 @@ class Charging:
         contract: ContractRecord,
         terms: PaymentTerms,
         seconds: float = SETTLE_SECONDS_QUEUED,
-        **result: Any,
     ) -> Execution:
-        """Ask for the money once; `result` is written with the intent.
+        """Ask for the money once; a result that the record has and the store has not is written with the intent.
 
         Raises:
             Moved: somebody else moved the record on.
         """
         now_ms, payment = self.clock(), payment_of(execution)
-        intent = execution.moved(
-            State.SETTLING,
-            settle_calls=execution.settle_calls + 1,
-            payment_status="settling",
-            lease=self.token(),
-            lease_until_ms=now_ms + int(seconds * 1000) + CALL_MARGIN_MS,
-            due_ms=now_ms + WATCH_MS,
-            blind_ms=now_ms,  # until an answer names a transaction
-            sent_ms=now_ms,
-            **result,
-        )
+        lease = Lease(self.token(), now_ms + int(seconds * 1000) + CALL_MARGIN_MS)
+        intent = execution.settling(lease, now_ms, now_ms + WATCH_MS)
         self.executions.move(execution, intent)
-        outcome = self._asked(intent, terms, seconds, first=not execution.is_ambiguous)
+        outcome = self._asked(intent, terms, seconds, first=not execution.settlement.is_ambiguous)
         if isinstance(outcome, Paid):
             return self.paid(intent, contract, outcome)
         if isinstance(outcome, NotPaid):
             return self.not_paid(intent, outcome)
         if isinstance(outcome, Unknown):
-            return self._unknown(intent, execution, outcome)
+            return self._unknown(intent, execution.settlement, outcome)
         return self._not_sent(intent, execution, payment, terms, outcome)
 
     def _asked(
@@ -140,15 +131,10 @@ class Charging:
     def lapsed(self, execution: Execution) -> Execution:
         """A settlement whose runner is gone may have charged."""
         now_ms = self.clock()
-        after = execution.moved(
-            State.UNKNOWN,
-            is_ambiguous=True,
-            sent_ms=execution.sent_ms or execution.blind_ms,
-            lease="",
-            lease_until_ms=0,
-            looks=0,
-            due_ms=now_ms + look_seconds(1) * 1000,
-        )
+        known = execution.settlement
+        last_ms = known.last_call_ms or known.last_call_without_hash_ms
+        settlement = replace(known, is_ambiguous=True, last_call_ms=last_ms, looks=0)
+        after = execution.unknown(settlement, now_ms + look_seconds(1) * 1000)
         self.executions.take_over(execution, after, now_ms)
         return after
 
@@ -161,64 +147,40 @@ class Charging:
         now_ms, record = self.clock(), unsettled_of(execution, terms)
         seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
         decision = reconcile(record, seen, now_ms)
-        told = {"decision": type(decision).__name__, "looks": execution.looks + 1}
+        told = {"decision": type(decision).__name__, "looks": execution.settlement.looks + 1}
         self.log.info("settlement_looked_at", contract_id=execution.contract_id, **told, **_why(decision))
-        self.counts.looked(decision, execution.looks + 1)
+        self.counts.looked(decision, execution.settlement.looks + 1)
         if isinstance(decision, Paid | PaidUnconfirmed):
             return self.paid(execution, contract, decision)
         if isinstance(decision, NotPaid):
-            if decision.reason == EXPIRED_UNUSED and execution.hashes:
+            if decision.reason == EXPIRED_UNUSED and execution.settlement.hashes:
                 self.log.warning("settlement_alarm", contract_id=execution.contract_id, alarm="hash_on_no_chain")
                 self.counts.strange()
             return self.not_paid(execution, decision)
         if isinstance(decision, SettleAgain):
             return self.settle(execution, contract, terms)
-        return self._waiting(replace(execution, sent_ms=record.sent_ms), decision, now_ms)
+        return self._waiting(execution, replace(execution.settlement, last_call_ms=record.sent_ms), decision, now_ms)
 
     def paid(self, execution: Execution, contract: ContractRecord, outcome: Paid | PaidUnconfirmed) -> Execution:
         """Release the result, or start the work that was paid before it."""
-        changes: dict[str, Any] = {
-            "payment": "",
-            "claim_status": "spent",
-            "payment_status": "settled" if isinstance(outcome, Paid) else "settled_unconfirmed",
-            "receipt": outcome.receipt if isinstance(outcome, Paid) else None,
-            "lease": "",
-            "lease_until_ms": 0,
-        }
         now_ms = self.clock()
         transaction = outcome.transaction if isinstance(outcome, Paid) else ""
         if not transaction:
             self.log.warning("settled_unconfirmed", contract_id=execution.contract_id)
             self.counts.strange()
-        if execution.result is None:  # settle-before
-            after = execution.moved(State.EXECUTING, due_ms=now_ms, owes_fee=True, **changes)
-            self.executions.move(execution, after)
-            return after
-        target = State.PARTIAL_FINAL if execution.is_partial else State.COMPLETED
-        after = execution.moved(target, due_ms=0, finished_at_ms=now_ms, items=(), **changes)
-        rows = fee_rows(execution, contract, now_ms, transaction)
-        self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
+        after = execution.paid(outcome.receipt if isinstance(outcome, Paid) else None, now_ms)
+        rows = fee_rows(execution, contract, now_ms, transaction) if after.is_ended else []
+        self.executions.move(execution, after, ledger=rows, webhook_at_ms=_webhook_ms(after))
         return after
 
     def not_paid(self, execution: Execution, outcome: NotPaid) -> Execution:
         """Keep the result unreleased and let the seeker sign anew, a few times."""
-        is_last = execution.rounds + 1 >= MOST_ROUNDS
-        now_ms = self.clock()
         failure = Failure("PAYMENT_FAILED", REFUSED, {"reason": outcome.reason})
-        after = execution.moved(
-            State.FAILED_PERMANENT if is_last else State.UNPAID,
-            rounds=execution.rounds + 1,
-            failure=last_refusal(failure) if is_last else failure,
-            receipt=outcome.receipt,
-            payment="",
-            payment_status="failed",
-            claim_status="released",
-            lease="",
-            lease_until_ms=0,
-            due_ms=0 if is_last else execution.ends_at_ms,
-            finished_at_ms=now_ms if is_last else 0,
-        )
-        self.executions.move(execution, after, webhook_at_ms=now_ms if is_last and execution.has_webhook else 0)
+        if execution.settlement.refusals + 1 < MOST_ROUNDS:
+            after = execution.not_paid(outcome.receipt, failure)
+        else:
+            after = execution.not_paid_at_last(outcome.receipt, failure, self.clock())
+        self.executions.move(execution, after, webhook_at_ms=_webhook_ms(after))
         return after
 
     def witness(self, execution: Execution, contract: ContractRecord) -> tuple[Evidence | None, Decision]:
@@ -243,36 +205,27 @@ class Charging:
         if not (is_proven := proves(decision, transaction)) and not override:
             raise NotProven(decision)
         resolution = {"by": "evidence" if is_proven else "override", "at_ms": self.clock(), "paid": transaction}
-        noted = replace(execution, resolution=resolution)
+        noted = replace(execution, settlement=replace(execution.settlement, resolution=resolution))
         self.log.warning("settlement_resolved", contract_id=execution.contract_id, by=resolution["by"])
         if transaction is None:
             reason = "not_paid_by_operator"
             return self.not_paid(noted, NotPaid(reason, refused_receipt(payment, terms, reason)))
         return self.paid(noted, contract, Paid(transaction, paid_receipt(payment, terms, transaction)))
 
-    def _unknown(self, intent: Execution, before: Execution, outcome: Unknown) -> Execution:
-        named = outcome.transaction
+    def _unknown(self, intent: Execution, before: Settlement, outcome: Unknown) -> Execution:
         if outcome.alarm:
             self.log.warning("settlement_alarm", contract_id=intent.contract_id, alarm=outcome.alarm)
             self.counts.strange()
-        hashes = intent.hashes if named is None or named in intent.hashes else (*intent.hashes, named)
-        blind_ms = intent.blind_ms if named is None else before.blind_ms
-        soon = SEEN_SOON_SECONDS if outcome.reason == NOT_SEEN else None
-        return self._to_unknown(intent, soon, hashes=hashes, blind_ms=blind_ms)
+        known = intent.settlement
+        if outcome.transaction is not None:
+            known = known.named(outcome.transaction, before)
+        return self._to_unknown(intent, known, SEEN_SOON_SECONDS if outcome.reason == NOT_SEEN else None)
 
-    def _to_unknown(self, intent: Execution, seconds: int | None = None, **changes: Any) -> Execution:
+    def _to_unknown(self, intent: Execution, known: Settlement, seconds: int | None = None) -> Execution:
         """Unknown, to be looked at again after so long, or after the usual time."""
-        looks = max(1, intent.looks + 1)
+        looks = known.looks + 1
         delay_ms = (seconds or look_seconds(looks)) * 1000
-        after = intent.moved(
-            State.UNKNOWN,
-            is_ambiguous=True,
-            looks=looks,
-            lease="",
-            lease_until_ms=0,
-            due_ms=self.clock() + delay_ms,
-            **changes,
-        )
+        after = intent.unknown(replace(known, is_ambiguous=True, looks=looks), self.clock() + delay_ms)
         self.executions.move(intent, after)
         self._remind(after, delay_ms)
         return after
@@ -281,41 +234,33 @@ class Charging:
         self, intent: Execution, before: Execution, payment: Payment, terms: PaymentTerms, outcome: NotSent
     ) -> Execution:
         """Nothing reached the facilitator: the result stays ready, until the authorization is over."""
-        if before.is_ambiguous:
-            return self._to_unknown(intent, blind_ms=before.blind_ms, sent_ms=before.sent_ms)
-        now_ms, delay_ms = self.clock(), resend_seconds(before.looks + 1) * 1000
+        known = intent.settlement.not_sent(before.settlement)
+        if known.is_ambiguous:
+            return self._to_unknown(intent, known)
+        tries = known.looks + 1
+        now_ms, delay_ms = self.clock(), resend_seconds(tries) * 1000
         if now_ms // 1000 + FACILITATOR_MARGIN_SECONDS > payment.authorization.valid_before:
             late = NotPaid(LATE, refused_receipt(payment, terms, LATE))
             self.log.info("settle_answered", contract_id=intent.contract_id, outcome="NotPaid")
             self.counts.answered(late)
             return self.not_paid(intent, late)
-        target = State.EXECUTING if intent.result is None else State.RESULT_READY
-        after = intent.moved(
-            target,
-            looks=before.looks + 1,
-            blind_ms=before.blind_ms,
-            sent_ms=before.sent_ms,
-            payment_status="authorized",
-            lease="",
-            lease_until_ms=0,
-            due_ms=now_ms + delay_ms,
-        )
+        after = intent.unsent(replace(known, looks=tries), now_ms + delay_ms)
         self.executions.move(intent, after)
         self._remind(after, delay_ms)
         return after
 
-    def _waiting(self, execution: Execution, decision: Wait | Unresolved, now_ms: int) -> Execution:
-        looks = execution.looks + 1
+    def _waiting(self, execution: Execution, known: Settlement, decision: Wait | Unresolved, now_ms: int) -> Execution:
+        looks = known.looks + 1
         is_over = isinstance(decision, Unresolved)
         missing = isinstance(decision, Wait) and decision.funds_missing
         seconds = look_seconds(looks, stale=isinstance(decision, Wait) and decision.stale)
-        after = execution.moved(
-            State.UNKNOWN,
+        settlement = replace(
+            known,
             looks=looks,
-            due_ms=0 if is_over else now_ms + seconds * 1000,
-            payment_status="unresolved" if is_over else "settling",
-            funds_missing_ms=now_ms if missing else execution.funds_missing_ms,
+            status="unresolved" if is_over else "settling",
+            funds_missing_ms=now_ms if missing else known.funds_missing_ms,
         )
+        after = execution.unknown(settlement, 0 if is_over else now_ms + seconds * 1000)
         self.executions.move(execution, after)
         if is_over:
             self.log.warning("settlement_unresolved", contract_id=execution.contract_id)
@@ -338,9 +283,14 @@ def _why(found: object) -> dict[str, str]:
     return {"why": why} if why else {}
 
 
+def _webhook_ms(after: Execution) -> int:
+    """When its end is to be announced; 0 where there is none, or nobody to hear it."""
+    return after.outcome.finished_at_ms if after.is_ended and after.has_webhook else 0
+
+
 def payment_of(execution: Execution) -> Payment:
     """The payment that is bound to a record."""
-    return read_payment(loads(execution.payment))
+    return read_payment(loads(execution.payment.document))
 
 
 def proves(decision: Decision, transaction: str | None) -> bool:
@@ -352,16 +302,17 @@ def proves(decision: Decision, transaction: str | None) -> bool:
 
 def unsettled_of(execution: Execution, terms: PaymentTerms) -> Unsettled:
     """What a record knows of its settlement."""
+    settlement = execution.settlement
     known = Unsettled(
         payment_of(execution),
         terms,
-        execution.hashes,
-        execution.blind_ms or None,
-        execution.funds_missing_ms or None,
+        settlement.hashes,
+        settlement.last_call_without_hash_ms or None,
+        settlement.funds_missing_ms or None,
         execution.created_at_ms,
-        execution.sent_ms,
+        settlement.last_call_ms,
     )
-    if execution.sent_ms or not execution.settle_calls:
+    if settlement.last_call_ms or not settlement.calls:
         return known
     # Written before records said when: no call was sent after the time that the record waits for, or waited for last.
     return replace(known, sent_ms=execution.due_ms or give_up_ms(known))

@@ -7,7 +7,8 @@ platform's share when it is delivered, and the price when it fails; never both.
 from decimal import Decimal
 
 from piecework.worker.contract.contracts import ContractRecord
-from piecework.worker.record.executions import Execution, LedgerKind, LedgerRow
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.executions import LedgerKind, LedgerRow
 
 
 def fee_rows(execution: Execution, contract: ContractRecord, now_ms: int, transaction: str) -> list[LedgerRow]:
@@ -21,14 +22,14 @@ def fee_rows(execution: Execution, contract: ContractRecord, now_ms: int, transa
 
 def late_fee_rows(execution: Execution, contract: ContractRecord, now_ms: int) -> list[LedgerRow]:
     """The same for work that was paid before it was done, once it is delivered."""
-    return fee_rows(execution, contract, now_ms, _transaction(execution)) if execution.owes_fee else []
+    return fee_rows(execution, contract, now_ms, _transaction(execution)) if execution.settlement.owes_fee else []
 
 
 def refund_rows(execution: Execution, contract: ContractRecord, now_ms: int) -> list[LedgerRow]:
     """What the operator owes a seeker who paid before the work that then failed."""
     if not execution.is_paid:
         return []
-    payer, transaction = execution.payer, _transaction(execution)
+    payer, transaction = execution.payment.payer, _transaction(execution)
     return [ledger_row("refund_due", execution, contract, contract.atomic, payer, now_ms, transaction)]
 
 
@@ -56,4 +57,4 @@ def ledger_row(
 
 
 def _transaction(execution: Execution) -> str:
-    return str((execution.receipt or {}).get("transaction", ""))
+    return str((execution.settlement.receipt or {}).get("transaction", ""))

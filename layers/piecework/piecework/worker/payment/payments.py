@@ -16,7 +16,8 @@ import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from types import UnionType
+from typing import Final
 
 from piecework.edge.http import Request
 from piecework.errors import BadRequest
@@ -215,7 +216,7 @@ def _object(members: Mapping[str, Json], name: str) -> dict[str, Json]:
     return value
 
 
-def _optional(members: Mapping[str, Json], name: str, kind: Any) -> None:
+def _optional(members: Mapping[str, Json], name: str, kind: type | UnionType) -> None:
     if members.get(name) is not None and not isinstance(members[name], kind):
         raise _malformed(f"{name} has the wrong type in the payment")
 

@@ -20,7 +20,8 @@ from piecework.worker.payment.evidence import Evidence, Unsettled, chain_evidenc
 from piecework.worker.payment.owing import ledger_row
 from piecework.worker.payment.payments import Authorization, Payment
 from piecework.worker.payment.terms import PaymentTerms
-from piecework.worker.record.executions import DAY_MS, KEPT_DAYS, RELEASED_DUE, RELEASED_MARGIN_SECONDS, Executions
+from piecework.worker.record.execution import DAY_MS, KEPT_DAYS, RELEASED_DUE, RELEASED_MARGIN_SECONDS
+from piecework.worker.record.executions import Executions
 
 UNREACHED_MS: Final = 600_000  # until a node that did not answer is asked again
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import UTC, datetime
 from random import uniform
 from time import sleep as real_sleep
@@ -29,17 +29,9 @@ from piecework.durable.due import Due
 from piecework.errors import LeaseLost, Unavailable
 from piecework.jsons import Json, canonical, loads
 from piecework.jsons.stored import known
-from piecework.worker.record.executions import (
-    WEBHOOK_DUE,
-    Execution,
-    Executions,
-    Failure,
-    Kept,
-    LedgerRow,
-    Moved,
-    NonceTaken,
-)
-from piecework.worker.record.states import State
+from piecework.worker.record.execution import WEBHOOK_DUE, Execution
+from piecework.worker.record.executions import Executions, LedgerRow, Moved, NonceTaken
+from piecework.worker.record.stored import flat, from_flat
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
@@ -83,7 +75,7 @@ class ExecutionsTable(Executions):
     def claim(self, before: Execution | None, after: Execution) -> None:
         write = _new_write()
         writes = [self._replacing(before, after, write), self._nonce(after, write)]
-        if before is not None and before.claim_status == "active":
+        if before is not None and before.payment.claim_status == "active":
             writes += [self._claim_status(before, "released"), self._watch(before)]
         writes += writes_between(self._due_table, before.due if before else None, after.due)
         failed = self._transact(writes, write)
@@ -165,9 +157,9 @@ class ExecutionsTable(Executions):
         write = _new_write()
         writes = [self._replacing(before, after, write, condition, values)]
         writes += writes_between(self._due_table, before.due, after.due)
-        if before.claim_status != after.claim_status:
-            writes.append(self._claim_status(after, after.claim_status))
-            writes += [self._watch(after)] if after.claim_status == "released" else []
+        if before.payment.claim_status != after.payment.claim_status:
+            writes.append(self._claim_status(after, after.payment.claim_status))
+            writes += [self._watch(after)] if after.payment.claim_status == "released" else []
         writes += [{"Put": {"TableName": self._table, "Item": _ledger_item(row)}} for row in ledger]
         if webhook_at_ms:
             due = Due(webhook_at_ms, WEBHOOK_DUE, after.contract_id)
@@ -193,7 +185,7 @@ class ExecutionsTable(Executions):
 
     def _nonce(self, execution: Execution, write: str) -> Write:
         item: Item = {
-            **_claim_key(execution.claim_key),
+            **_claim_key(execution.payment.claim_key),
             "contract": {"S": execution.contract_id},
             "generation": {"N": str(execution.generation)},
             "status": {"S": "active"},
@@ -208,7 +200,7 @@ class ExecutionsTable(Executions):
     def _claim_status(self, execution: Execution, status: str) -> Write:
         update: Write = {
             "TableName": self._table,
-            "Key": _claim_key(execution.claim_key),
+            "Key": _claim_key(execution.payment.claim_key),
             "UpdateExpression": "SET #status = :status, expires_at = :expires",
             "ExpressionAttributeNames": {"#status": "status"},
             "ExpressionAttributeValues": {":status": {"S": status}, ":expires": {"N": str(execution.expires_at)}},
@@ -278,34 +270,30 @@ def _ledger_item(row: LedgerRow) -> Item:
 
 def to_item(execution: Execution, write: str) -> Item:
     """A record as it is written."""
-    record = {key: value for key, value in asdict(execution).items() if key not in OWN_ATTRIBUTES}
+    record = {key: value for key, value in flat(execution).items() if key not in OWN_ATTRIBUTES}
     item: Item = {
         **_execution_key(execution.contract_id),
         "state": {"S": execution.state},
         "version": {"N": str(execution.version)},
-        "lease": {"S": execution.lease},
-        "lease_until": {"N": str(execution.lease_until_ms)},
+        "lease": {"S": execution.lease.token},
+        "lease_until": {"N": str(execution.lease.until_ms)},
         "write": {"S": write},
         "record": {"S": canonical(record).decode()},
         "expires_at": {"N": str(execution.expires_at)},
     }
-    told = [{"S": canonical(dict(one)).decode()} for one in execution.items]
+    told = [{"S": canonical(dict(one)).decode()} for one in execution.attempt.items]
     item |= {"told": {"L": told}} if told else {}
-    return item | ({"payment": {"S": execution.payment}} if execution.payment else {})
+    return item | ({"payment": {"S": execution.payment.document}} if execution.payment.document else {})
 
 
 def from_item(item: Mapping[str, Any]) -> Execution:
     """A stored record."""
-    ours = {field.name for field in fields(Execution)}
-    record = {key: value for key, value in loads(item["record"]["S"]).items() if key in ours}
-    kept = {name: known(Kept, record[name]) for name in ("input", "result") if record[name] is not None}
-    failure = {"failure": known(Failure, record["failure"])} if record["failure"] is not None else {}
-    return Execution(
-        **{**record, **kept, **failure, "hashes": tuple(record["hashes"])},
-        state=State(item["state"]["S"]),
-        version=int(item["version"]["N"]),
-        lease=item["lease"]["S"],
-        lease_until_ms=int(item["lease_until"]["N"]),
-        payment=item["payment"]["S"] if "payment" in item else "",
-        items=tuple(loads(one["S"]) for one in item["told"]["L"]) if "told" in item else (),
-    )
+    own = {
+        "state": item["state"]["S"],
+        "version": int(item["version"]["N"]),
+        "lease": item["lease"]["S"],
+        "lease_until_ms": int(item["lease_until"]["N"]),
+        "payment": item["payment"]["S"] if "payment" in item else "",
+        "items": [loads(one["S"]) for one in item["told"]["L"]] if "told" in item else [],
+    }
+    return from_flat({**loads(item["record"]["S"]), **own})

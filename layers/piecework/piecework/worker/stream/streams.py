@@ -24,7 +24,9 @@ from piecework.worker.door import clean
 from piecework.worker.errors import WorkerError
 from piecework.worker.ids import CONTRACT_ID
 from piecework.worker.public_url import PublicUrl
-from piecework.worker.record.executions import Execution, Executions, Item
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.executions import Executions
+from piecework.worker.record.values import Item
 
 MAX_EVENTS: Final = 1_000  # stored for one task
 MAX_BYTES: Final = 5 * 1024 * 1024
@@ -251,10 +253,10 @@ class HiredTasks:
         contract = self.contracts.get(contract_id) if execution.is_ended else None
         if contract is None:
             return Look(stream_of(execution), None)
-        return Look(stream_of(execution), self._final(execution, contract), execution.finished_at_ms)
+        return Look(stream_of(execution), self._final(execution, contract), execution.outcome.finished_at_ms)
 
     def _final(self, execution: Execution, contract: ContractRecord) -> Mapping[str, Json]:
-        kept = execution.result
+        kept = execution.outcome.result
         if kept is None or execution.state not in PAID:
             return self.bodies.failed(execution, contract).body
         text = self.texts.get(kept.pointer) if kept.pointer is not None else kept.text

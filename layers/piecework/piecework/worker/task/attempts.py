@@ -11,8 +11,8 @@ the lease has lapsed, as its process was frozen or has died.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from piecework.durable.pieces import new_token
 from piecework.durable.renewal import Renewal
@@ -24,8 +24,10 @@ from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.payment.charging import Charging
 from piecework.worker.payment.owing import late_fee_rows, refund_rows
 from piecework.worker.payment.terms import PaymentTerms
-from piecework.worker.record.executions import DELIVERED, LONGEST_LIFE_MS, Execution, Executions, Failure, Moved
+from piecework.worker.record.execution import DELIVERED, LONGEST_LIFE_MS, Execution
+from piecework.worker.record.executions import Executions, Moved
 from piecework.worker.record.states import MAY_TIME_OUT, State
+from piecework.worker.record.values import Failure, Lease, TaskOutcome
 from piecework.worker.task.work import Made, Work
 
 UNSTARTED_MS: Final = 60_000  # a task that waits in the queue longer is sent again; the sweep comes once a minute
@@ -47,19 +49,14 @@ class Attempts:
     token: Callable[[], str] = new_token
     keeps_days: int = 0  # how long what ends now is promised to be readable
 
-    def leased(self) -> dict[str, Any]:
-        """What a record says while this runner works on it."""
+    def leased(self, execution: Execution) -> Execution:
+        """The record while this runner works on it."""
         now_ms = self.clock()
-        return {
-            "lease": self.token(),
-            "lease_until_ms": now_ms + LEASE_MS,
-            "started_at_ms": now_ms,
-            "due_ms": now_ms + LEASE_MS + 1,
-        }
+        return execution.leased(self._lease(now_ms), now_ms)
 
-    def queued(self) -> dict[str, Any]:
-        """What a record says while it waits for a runner."""
-        return {"lease": "", "lease_until_ms": 0, "started_at_ms": 0, "due_ms": self.clock() + UNSTARTED_MS}
+    def queued(self, execution: Execution) -> Execution:
+        """The record while it waits for a runner."""
+        return execution.queued(self.clock() + UNSTARTED_MS)
 
     def send(self, execution: Execution) -> None:
         """Put the task into the queue; if that fails, its due time finds it."""
@@ -71,22 +68,13 @@ class Attempts:
     def take(self, execution: Execution) -> Execution:
         """Take a task that nobody works on, or whose runner is gone."""
         now_ms = self.clock()
-        was_lost = execution.lease != ""
-        after = execution.moved(
-            State.EXECUTING,
-            lease=self.token(),
-            lease_until_ms=now_ms + LEASE_MS,
-            started_at_ms=execution.started_at_ms or now_ms,
-            crashes=execution.crashes + was_lost,
-            items=(),  # of the runner that is gone
-        )
+        after = execution.taken(self._lease(now_ms), now_ms)
         self.executions.take_over(execution, after, now_ms)
         return after
 
     def hand_over(self, execution: Execution) -> Execution:
         """Leave an attempt that takes too long for a request, or for one run, to the queue."""
-        due_ms = self.clock() + UNSTARTED_MS
-        after = execution.moved(State.EXECUTING, lease="", lease_until_ms=0, due_ms=due_ms, items=())
+        after = execution.handed_over(self.clock() + UNSTARTED_MS)
         self.executions.move(execution, after)
         self.send(after)
         return after
@@ -95,9 +83,9 @@ class Attempts:
         """The right of the run that holds the record's lease; nothing counts after the task's end."""
 
         def renew(until_ms: int) -> None:
-            self.executions.renew(execution.contract_id, execution.lease, until_ms)
+            self.executions.renew(execution.contract_id, execution.lease.token, until_ms)
 
-        return Right(renew, execution.lease_until_ms, self.clock, ends_ms=execution.ends_at_ms, **bounds)
+        return Right(renew, execution.lease.until_ms, self.clock, ends_ms=execution.ends_at_ms, **bounds)
 
     def run(
         self,
@@ -141,22 +129,14 @@ class Attempts:
             return self.time_out(execution, contract)
         if isinstance(done, Ended):
             return self._failed(execution, contract, done)
-        result: dict[str, Any] = {
-            "result": done.result,
-            "worked_ms": done.worked_ms,
-            "model": done.model,
-            "is_partial": done.is_partial,
-            "failure": None,
-            "items": done.items,
-            "keeps_days": self.keeps_days,  # the files were written under this promise, too
-        }
+        outcome = replace(done.outcome, keeps_days=self.keeps_days)  # the files were written under this promise, too
         if execution.is_paid:
-            result["items"] = ()
-            return self._end(execution, State.PARTIAL_FINAL if done.is_partial else State.COMPLETED, contract, **result)
+            target = State.PARTIAL_FINAL if outcome.is_partial else State.COMPLETED
+            return self._end(execution, target, contract, outcome)
+        made = execution.with_result(outcome, done.items)
         if settle_seconds is not None:
-            return self.charging.settle(execution, contract, terms, settle_seconds, **result)
-        now_ms = self.clock()
-        after = execution.moved(State.RESULT_READY, lease="", lease_until_ms=0, due_ms=now_ms, **result)
+            return self.charging.settle(made, contract, terms, settle_seconds)
+        after = made.ready(self.clock())
         self.executions.move(execution, after)
         self.send(after)
         return after
@@ -180,32 +160,31 @@ class Attempts:
         )
         owed = "the payment is owed back" if execution.is_paid else "nothing was charged"
         failure = Failure(code, f"{text} before the task was done; {owed}")
-        return self._end(execution, State.TIMED_OUT, contract, failure=failure, result=None, items=())
+        return self._end(execution, State.TIMED_OUT, contract, replace(execution.outcome, failure=failure, result=None))
 
     def is_over(self, execution: Execution) -> bool:
         """Whether the task must time out now."""
         return execution.state in MAY_TIME_OUT and self.clock() >= execution.ends_at_ms
 
     def _failed(self, execution: Execution, contract: ContractRecord, ended: Ended) -> Execution:
-        worked_ms = max(0, self.clock() - (execution.started_at_ms or self.clock()))
-        told: dict[str, Any] = {"failure": ended.failure, "worked_ms": worked_ms, "items": ()}
-        if ended.is_final:
-            return self._end(execution, State.FAILED_PERMANENT, contract, **told)
-        if execution.attempt >= execution.attempts:
-            return self._end(execution, State.EXHAUSTED, contract, **told)
-        after = execution.moved(State.FAILED_TRANSIENT, lease="", lease_until_ms=0, due_ms=execution.ends_at_ms, **told)
+        worked_ms = max(0, self.clock() - (execution.attempt.started_at_ms or self.clock()))
+        if ended.is_final or not execution.retries_remaining:
+            outcome = replace(execution.outcome, failure=ended.failure, worked_ms=worked_ms)
+            return self._end(
+                execution, State.FAILED_PERMANENT if ended.is_final else State.EXHAUSTED, contract, outcome
+            )
+        after = execution.failed_for_now(ended.failure, worked_ms)
         self.executions.move(execution, after)
         return after
 
-    def _end(self, execution: Execution, target: State, contract: ContractRecord, **changes: Any) -> Execution:
+    def _end(self, execution: Execution, target: State, contract: ContractRecord, outcome: TaskOutcome) -> Execution:
         """Move to a final state, with what is owed after it; where nothing is delivered, nothing of it is kept."""
         now_ms = self.clock()
         owed = late_fee_rows if target in DELIVERED else refund_rows
-        freed = {} if execution.is_paid else {"payment_status": "not_charged", "claim_status": "released"}
-        changes.setdefault("keeps_days", execution.keeps_days or self.keeps_days)
-        after = execution.moved(
-            target, lease="", lease_until_ms=0, due_ms=0, finished_at_ms=now_ms, payment="", **freed, **changes
-        )
+        after = execution.ended(target, replace(outcome, keeps_days=outcome.keeps_days or self.keeps_days), now_ms)
         rows = owed(execution, contract, now_ms)
         self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
         return after
+
+    def _lease(self, now_ms: int) -> Lease:
+        return Lease(self.token(), now_ms + LEASE_MS)

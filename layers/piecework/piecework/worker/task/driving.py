@@ -17,7 +17,8 @@ from piecework.worker.payment.charging import Charging
 from piecework.worker.payment.facilitator import SETTLE_SECONDS_QUEUED
 from piecework.worker.payment.released import Released
 from piecework.worker.payment.terms import PaymentTerms
-from piecework.worker.record.executions import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution, Executions, Moved
+from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
+from piecework.worker.record.executions import Executions, Moved
 from piecework.worker.record.states import State
 from piecework.worker.task.attempts import MOST_CRASHES, Attempts
 
@@ -90,7 +91,7 @@ class Driving:
             return
         try:
             self.announce(execution, contract)
-            self.due_times.remove(Due(execution.finished_at_ms, WEBHOOK_DUE, execution.contract_id))
+            self.due_times.remove(Due(execution.outcome.finished_at_ms, WEBHOOK_DUE, execution.contract_id))
         except PieceworkError:
             self.log.warning("webhook_not_announced", contract_id=execution.contract_id)
 
@@ -129,11 +130,11 @@ class Driving:
         if self.attempts.work.named(execution.executor) is None:
             return self.attempts.undeployed(execution, contract)
         if execution.settle_before and not execution.is_paid:
-            waits = execution.settle_calls > 0 and execution.due_ms > self.clock()  # not sent; tried again when due
+            waits = execution.settlement.calls > 0 and execution.due_ms > self.clock()  # not sent; tried again when due
             return None if waits else self.charging.settle(execution, contract, terms)
-        if execution.lease and execution.crashes >= MOST_CRASHES:
+        if execution.lease.token and execution.attempt.crashes >= MOST_CRASHES:
             return self.attempts.lost(execution, contract)
-        is_fresh = execution.started_at_ms == 0
+        is_fresh = execution.attempt.started_at_ms == 0
         held = self.attempts.take(execution)
         try:
             done = self.attempts.run(held, contract, until_ms - RUN_MARGIN_MS, is_fresh, is_chained=True)
@@ -150,7 +151,7 @@ def task_message(execution: Execution) -> dict[str, str | int]:
         "contract_id": execution.contract_id,
         "task_id": execution.task_id,
         "generation": execution.generation,
-        "attempt": execution.attempt,
+        "attempt": execution.attempt.number,
     }
 
 

@@ -34,7 +34,8 @@ from piecework.worker.errors import WorkerError
 from piecework.worker.payment.facilitator import SupportedKinds
 from piecework.worker.payment.payments import SETTLE_MARGIN_MS, VALID_BEFORE, PaymentInvalid
 from piecework.worker.payment.terms import PaymentTerms
-from piecework.worker.record.executions import Execution, Executions, Moved
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.executions import Executions, Moved
 from piecework.worker.record.states import Carries, Reply, State, reply_to, situation_of
 from piecework.worker.task.attempts import Attempts
 from piecework.worker.task.starting import Ask, Starting
@@ -67,7 +68,7 @@ class Standing:
         """Have a record looked at whose time has come while nobody works on it."""
         now_ms = self.clock()
         due = execution.due
-        if due is None or execution.is_leased(now_ms) or (due.at_ms > now_ms and not execution.lease):
+        if due is None or execution.is_leased(now_ms) or (due.at_ms > now_ms and not execution.lease.token):
             return
         try:
             self.nudge(due, 0)
@@ -125,7 +126,7 @@ class Hire:
     def _reply(self, ask: Ask, contract: ContractRecord, execution: Execution | None) -> Reply:
         if execution is None:
             return reply_to(situation_of(State.NONE), Carries.PAYMENT if ask.has_payment else Carries.NOTHING)
-        code = execution.failure.code if execution.failure else ""
+        code = execution.outcome.failure.code if execution.outcome.failure else ""
         may_begin_anew = execution.generation < MOST_GENERATIONS and not execution.is_paid
         situation = situation_of(
             execution.state,
@@ -146,7 +147,7 @@ class Hire:
     def _is_lapsed(self, execution: Execution, terms: PaymentTerms) -> bool:
         """Whether too little of the authorization is left for another attempt (2.10)."""
         needed_ms = self.clock() + terms.latency_ms + SETTLE_MARGIN_MS
-        return not execution.is_paid and execution.valid_before * 1000 < needed_ms
+        return not execution.is_paid and execution.payment.valid_before * 1000 < needed_ms
 
     def _begin(self, ask: Ask, contract: ContractRecord, before: Execution | None, reply: Reply) -> Answer:
         """Nothing is bound to this input yet: refuse it, ask for payment, or start."""
@@ -176,7 +177,7 @@ class Hire:
         raise WorkerError("CONTRACT_EXPIRED", "the result was kept for its time and is gone")
 
     def _ask_again(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        if execution.result is None:  # paid before the work, which is still to be done
+        if execution.outcome.result is None:  # paid before the work, which is still to be done
             self._check_served(execution)
         return self.views.told(execution, contract)
 
@@ -186,7 +187,7 @@ class Hire:
         raise PaymentInvalid(VALID_BEFORE, "the authorization is too old for another attempt; sign a new one")
 
     def _settle_result(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        if execution.result is None:
+        if execution.outcome.result is None:
             self._check_served(execution)
         return self.starting.settle_result(ask, contract, execution)
 

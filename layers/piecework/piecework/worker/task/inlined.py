@@ -17,7 +17,7 @@ from piecework.extend.right import HandedOver, Right
 from piecework.worker.answer.failures import Ended
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.payment.terms import PaymentTerms
-from piecework.worker.record.executions import Execution
+from piecework.worker.record.execution import Execution
 from piecework.worker.task.attempts import Attempts
 from piecework.worker.task.work import Made
 

@@ -6,7 +6,7 @@ Short work is done inside the request, under a lease; what takes longer than the
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from piecework.edge.http import Request
 from piecework.errors import PieceworkError
@@ -19,8 +19,10 @@ from piecework.worker.payment.charging import Charging
 from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import Facilitator, SupportedKinds
 from piecework.worker.payment.payments import Payment, PaymentInvalid, check_payment, claim_key, parse_payment
-from piecework.worker.record.executions import LONGEST_LIFE_MS, Execution, Executions, NonceTaken
+from piecework.worker.record.execution import LONGEST_LIFE_MS, Execution
+from piecework.worker.record.executions import Executions, NonceTaken
 from piecework.worker.record.states import State
+from piecework.worker.record.values import Attempt, BoundPayment
 from piecework.worker.task.attempts import Attempts
 from piecework.worker.task.inlined import ANSWER_MS, WORK_MS, InlineRun
 from piecework.worker.task.views import Views
@@ -97,7 +99,7 @@ class Starting:
             self.log.warning("payer_differs", contract_id=ask.contract_id)
             self.counts.strange()
         if not verdict.is_valid:
-            own = execution.claim_key if execution and not execution.is_ended else ""
+            own = execution.payment.claim_key if execution and not execution.is_ended else ""
             key = claim_key(payment.authorization, contract.network)
             if key != own and self.executions.is_claimed(key):  # whatever a facilitator says of a payment that was used
                 raise NonceTaken
@@ -115,26 +117,24 @@ class Starting:
     def retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
         """The next attempt, under the payment that is bound already."""
         inline = self._is_short(ask, contract, execution)
-        after = execution.moved(State.EXECUTING, **_next_attempt(execution), **self._beginning(inline))
+        after = self._beginning(execution.next_attempt(), inline)
         self.executions.move(execution, after)
         return self._go_on(ask, contract, after, inline)
 
     def replace_and_retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
         """The next attempt under a new payment; the old one is released."""
         payment = self.verified(ask, contract, execution)
-        after = execution.moved(State.EXECUTING, **_next_attempt(execution), **_bound(payment, contract))
-        return self._start(ask, contract, execution, after)
+        return self._start(ask, contract, execution, execution.next_attempt().bound(bound_payment(payment, contract)))
 
     def settle_result(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
         """A new payment for work that is done: settle it and release the result, without running again."""
         payment = self.verified(ask, contract, execution)
-        if claim_key(payment.authorization, contract.network) == execution.claim_key:
+        if claim_key(payment.authorization, contract.network) == execution.payment.claim_key:
             return self.views.told(execution, contract)  # the one that was not taken
-        target = State.EXECUTING if execution.result is None else State.RESULT_READY
-        bound = execution.moved(target, **_bound(payment, contract), failure=None, due_ms=self.clock())
+        bound = execution.paid_anew(bound_payment(payment, contract), self.clock())
         self.executions.claim(execution, bound)
         seconds = self._settle_seconds(ask, contract)
-        if seconds is None or bound.result is None:
+        if seconds is None or not bound.has_result:
             self.attempts.send(bound)
             return self.views.shown(bound, contract)
         terms = self.views.terms_of(contract, bound)
@@ -151,8 +151,6 @@ class Starting:
             state=State.EXECUTING,
             version=before.version + 1 if before else 1,
             generation=generation,
-            attempt=1,
-            attempts=contract.attempts,
             body_digest=ask.digest,
             executor=executor.name,
             created_at_ms=now_ms,
@@ -160,22 +158,23 @@ class Starting:
             input=self.views.work.keep(
                 f"work/{contract.contract_id}/{task_id}/g{generation}/{ask.digest}/input", ask.body
             ),
+            payment=bound_payment(payment, contract),
+            attempt=Attempt(1, contract.attempts),
             settle_before=executor.settle == "before",
             longest_ms=executor.max_duration_ms,
             has_webhook=contract.webhook_url is not None,
-            **_bound(payment, contract),
         )
         return made if before is None else replace(made, state=before.moved(State.EXECUTING).state)
 
     def _start(self, ask: Ask, contract: ContractRecord, before: Execution | None, made: Execution) -> Answer:
         """Claim, then work inside the request or hand the task to the queue."""
         inline = self._is_short(ask, contract, made)
-        execution = replace(made, **self._beginning(inline))
+        execution = self._beginning(made, inline)
         self.executions.claim(before, execution)
         return self._go_on(ask, contract, execution, inline)
 
-    def _beginning(self, inline: bool) -> dict[str, Any]:
-        return self.attempts.leased() if inline else self.attempts.queued()
+    def _beginning(self, execution: Execution, inline: bool) -> Execution:
+        return self.attempts.leased(execution) if inline else self.attempts.queued(execution)
 
     def _go_on(self, ask: Ask, contract: ContractRecord, execution: Execution, inline: bool) -> Answer:
         if inline:
@@ -235,26 +234,12 @@ class Starting:
         return self.clock() + executor.expected_ms + SETTLE_ROOM_MS <= self._until_ms(ask, contract)
 
 
-def _next_attempt(execution: Execution) -> dict[str, Any]:
-    return {"attempt": execution.attempt + 1, "crashes": 0, "failure": None}
-
-
-def _bound(payment: Payment, contract: ContractRecord) -> dict[str, Any]:
+def bound_payment(payment: Payment, contract: ContractRecord) -> BoundPayment:
     """What a record says of a payment that was just bound to it."""
-    return {
-        "claim_key": claim_key(payment.authorization, contract.network),
-        "payer": payment.authorization.from_,
-        "valid_before": min(payment.authorization.valid_before, FARTHEST_SECONDS),
-        "payment": canonical(payment.document).decode(),
-        "payment_version": payment.version,
-        "claim_status": "active",
-        "payment_status": "authorized",
-        "settle_calls": 0,
-        "is_ambiguous": False,
-        "hashes": (),
-        "blind_ms": 0,
-        "sent_ms": 0,
-        "funds_missing_ms": 0,
-        "looks": 0,
-        "receipt": None,
-    }
+    return BoundPayment(
+        claim_key=claim_key(payment.authorization, contract.network),
+        payer=payment.authorization.from_,
+        valid_before=min(payment.authorization.valid_before, FARTHEST_SECONDS),
+        document=canonical(payment.document).decode(),
+        version=payment.version,
+    )

@@ -12,7 +12,7 @@ from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.payment.payments import PaymentInvalid
 from piecework.worker.payment.terms import Demand, PaymentTerms, demand_for, payment_required
 from piecework.worker.public_url import PublicUrl
-from piecework.worker.record.executions import Execution
+from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
 from piecework.worker.task.work import Work
 
@@ -60,28 +60,28 @@ class Views:
 
     def shown(self, execution: Execution, contract: ContractRecord, *, is_fresh: bool = False) -> Answer:
         """How a record is answered."""
-        if execution.result is not None and execution.state in PAID:
-            output = self.work.kept(execution.result)
+        if execution.outcome.result is not None and execution.state in PAID:
+            output = self.work.kept(execution.outcome.result)
             return self.bodies.finished(execution, contract, output, is_fresh=is_fresh)
         if execution.state in PENDING:
             executor = self.executor_of(contract, execution)
             expected_ms = executor.expected_ms if executor else 0
-            if not execution.items:
+            if not execution.attempt.items:
                 return self.bodies.pending(execution, expected_ms)
-            items = [self.work.item(item) for item in execution.items]
+            items = [self.work.item(item) for item in execution.attempt.items]
             return self.bodies.partly_done(execution, contract, expected_ms, items)
         return self.bodies.failed(execution, contract)
 
     def told(self, execution: Execution, contract: ContractRecord, *, is_fresh: bool = False) -> Answer:
         """As `shown`, and where the payment was not taken with a new demand."""
         answer = self.shown(execution, contract, is_fresh=is_fresh)
-        if execution.state is not State.UNPAID or execution.failure is None:
+        if execution.state is not State.UNPAID or execution.outcome.failure is None:
             return answer
         demand = payment_required(
             self.terms_of(contract, execution),
             code="PAYMENT_FAILED",
-            message=execution.failure.message,
-            reason=str(execution.failure.details["reason"]),
+            message=execution.outcome.failure.message,
+            reason=str(execution.outcome.failure.details["reason"]),
             v1=self.rules.x402_v1,
             members=_members(execution, contract),
         )

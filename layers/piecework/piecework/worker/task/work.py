@@ -6,8 +6,8 @@ leaves the seeker another attempt. Steps that were recorded are replayed when an
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from piecework.clock import now_in_ms
 from piecework.durable.pieces import INLINE_LIMIT, Claim, Overflow, State, piece_key
@@ -31,7 +31,8 @@ from piecework.worker.answer.outputs import INLINE_BYTES, Output, OutputRefused,
 from piecework.worker.answer.telling import Telling, Told, Unheard
 from piecework.worker.contract.choosing import Offer
 from piecework.worker.contract.contracts import ContractRecord
-from piecework.worker.record.executions import Execution, Failure, Item, Kept
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.values import Failure, Item, Kept, TaskOutcome
 from piecework.worker.task.chaining import ChainedSteps
 
 STEP_DAYS: Final = 2  # a task lives a day
@@ -42,10 +43,7 @@ CHECK_SECONDS: Final = 0.25  # no check of an output takes longer: its steps are
 class Made:
     """A result that may be delivered."""
 
-    result: Kept = field(repr=False)
-    worked_ms: int
-    model: str
-    is_partial: bool = False
+    outcome: TaskOutcome
     items: tuple[Item, ...] = ()  # what was told before the end
 
 
@@ -130,7 +128,7 @@ class Work:
         began_ms = self._clock()
         ends_ms = min(until_ms, execution.ends_at_ms, began_ms + executor.max_duration_ms)
         inputs = self.kept(execution.input)
-        folder = f"{execution.contract_id}/{execution.task_id}/g{execution.generation}/{execution.lease}"
+        folder = f"{execution.contract_id}/{execution.task_id}/g{execution.generation}/{execution.lease.token}"
         told = Told(execution, folder, self._files, self._texts, self._record_item, self._telling, self._log)
         steps = self._steps_of(execution, is_fresh)
         if is_chained:
@@ -152,8 +150,8 @@ class Work:
         if isinstance(kept, Ended):
             return kept
         model = str(run.facts.get("model", executor.name))
-        worked_ms = self._clock() - (execution.started_at_ms or began_ms)
-        return Made(kept, worked_ms, model, outcome.is_partial, tuple(told.items))
+        worked_ms = self._clock() - (execution.attempt.started_at_ms or began_ms)
+        return Made(TaskOutcome(kept, worked_ms, model, outcome.is_partial), tuple(told.items))
 
     def _stored(self, execution: Execution, folder: str, output: Output, told: Told) -> Kept | Ended:
         """The result with its files; what the stores refuse for good ends the attempt, since each try would work anew.
@@ -195,8 +193,8 @@ class Work:
         return ended_by_output()
 
     def _steps_of(self, execution: Execution, is_fresh: bool) -> Steps:
-        key = piece_key("worker", execution.contract_id, str(execution.generation), str(execution.attempt))
-        claim = Claim(key, execution.lease, execution.body_digest, after=None if is_fresh else State.RUNNING)
+        key = piece_key("worker", execution.contract_id, str(execution.generation), str(execution.attempt.number))
+        claim = Claim(key, execution.lease.token, execution.body_digest, after=None if is_fresh else State.RUNNING)
         return PieceSteps(self._steps, claim, lambda: self._clock() // 1000 + STEP_DAYS * 86_400)
 
     def _run_of(self, steps: Steps, ends_ms: int, told: Told, right: Right) -> Run:
@@ -216,7 +214,7 @@ def _ids(execution: Execution) -> dict[str, str]:
 
 
 def _task(contract: ContractRecord, execution: Execution, executor: Executor, inputs: Json, ends_ms: int) -> Task:
-    document: Mapping[str, Any] = contract.document
+    document: Mapping[str, Json] = contract.document
     prompt = inputs.get("prompt") if isinstance(inputs, dict) else None
     return Task(
         door="worker",
@@ -227,7 +225,7 @@ def _task(contract: ContractRecord, execution: Execution, executor: Executor, in
         output_schema=contract.output_schema,
         task_id=execution.task_id,
         execution_id=execution.contract_id,
-        attempt_id=f"{execution.generation}.{execution.attempt}",
+        attempt_id=f"{execution.generation}.{execution.attempt.number}",
         deadline_ms=ends_ms,
         contract={name: value for name, value in document.items() if name not in ("signatures", "callbacks")},
         settings=executor.settings_of("default"),

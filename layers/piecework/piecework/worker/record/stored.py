@@ -1,0 +1,62 @@
+"""The stored form of an execution: flat, each member under the name that it has had since the first version.
+
+Members that a record of another version has besides are left out; those that it lacks get their defaults.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Final
+
+from piecework.jsons import Json
+from piecework.jsons.stored import known
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.states import State
+from piecework.worker.record.values import Attempt, BoundPayment, Failure, Kept, Lease, Settlement, TaskOutcome
+
+PARTS: Final[Mapping[str, type[BoundPayment | Settlement | Lease | Attempt | TaskOutcome]]] = {
+    "payment": BoundPayment,
+    "settlement": Settlement,
+    "lease": Lease,
+    "attempt": Attempt,
+    "outcome": TaskOutcome,
+}
+STORED_AS: Final[Mapping[tuple[str, str], str]] = {  # where the stored name is another one
+    ("payment", "document"): "payment",
+    ("payment", "version"): "payment_version",
+    ("settlement", "status"): "payment_status",
+    ("settlement", "calls"): "settle_calls",
+    ("settlement", "last_call_without_hash_ms"): "blind_ms",
+    ("settlement", "last_call_ms"): "sent_ms",
+    ("settlement", "refusals"): "rounds",
+    ("lease", "token"): "lease",
+    ("lease", "until_ms"): "lease_until_ms",
+    ("attempt", "number"): "attempt",
+    ("attempt", "most"): "attempts",
+}
+
+
+def flat(execution: Execution) -> dict[str, Json]:
+    """The record as one object."""
+    members: dict[str, Json] = asdict(execution)
+    for part in PARTS:
+        members |= {STORED_AS.get((part, name), name): value for name, value in members.pop(part).items()}
+    return members
+
+
+def from_flat(members: Mapping[str, Json]) -> Execution:
+    """The record that `flat` made, or the code of another version.
+
+    Raises:
+        TypeError: a member without a default is missing.
+    """
+    read = {**members, "hashes": tuple(members["hashes"]), "items": tuple(members["items"])}
+    read |= {name: known(Kept, members[name]) for name in ("input", "result") if members[name] is not None}
+    read |= {"failure": known(Failure, members["failure"])} if members["failure"] is not None else {}
+    parts = {part: known(kind, _own(part, kind, read)) for part, kind in PARTS.items()}
+    return known(Execution, {**read, **parts, "state": State(members["state"])})
+
+
+def _own(part: str, kind: type, members: Mapping[str, Json]) -> dict[str, Json]:
+    """The members of one part, under its own names."""
+    names = {field.name: STORED_AS.get((part, field.name), field.name) for field in fields(kind)}
+    return {name: members[stored] for name, stored in names.items() if stored in members}
