@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from local.bench.sent import Sent
 from piecework.aws.clients import Clients
-from piecework.aws.rows import Rows
+from piecework.aws.table import THE_KERNEL, Table
 from piecework.kernel.clocks import new_id
 from piecework.kernel.decide.command import decide_new
 from piecework.kernel.model.changes import Change
@@ -156,7 +156,8 @@ def _complete(parts: KernelParts, execution: Execution) -> None:
 
 def lists(parts: KernelParts, sent: Sent, listed: int) -> dict[str, float]:
     """Milliseconds and requests for the first page of a list among so many executions."""
-    table = Rows(Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb, os.environ["PIECEWORK_KERNEL_TABLE"])
+    client = Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb
+    table = Table(client, os.environ["PIECEWORK_KERNEL_TABLE"], THE_KERNEL)
     items = (execution_item(execution, "bench") for execution in _many(listed, parts))
     while batch := list(islice(items, ITEMS_AT_ONCE)):
         table.put_all(batch)

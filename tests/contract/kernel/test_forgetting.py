@@ -50,7 +50,7 @@ def test_an_execution_whose_forgetting_was_cut_short_is_listed_and_forgotten_by_
 
     def cut_short(self, item):
         drop(self, item)
-        if item["sk"]["S"] == keys.LABELS:
+        if item["sk"] == keys.LABELS:
             raise Unavailable("the process is killed")
 
     with monkeypatch.context() as cut:

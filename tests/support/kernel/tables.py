@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from piecework.aws.due_table import DueTable
-from piecework.aws.rows import Rows
+from piecework.aws.table import THE_KERNEL, Table
 from piecework.kernel.rules import Rules
 from piecework.kernel.store.agents import KernelAgents
 from piecework.kernel.store.counters import KernelCounters
@@ -81,7 +81,8 @@ def new_tables(aws: Any, clock: Callable[[], int], rules: Rules | None = None, c
     """Empty stores."""
     table, due, bucket = aws.new_table("KernelTable"), aws.new_table("DueTable"), aws.new_bucket()
     client, s3 = Strict(client or aws.client("dynamodb")), aws.client("s3")
-    rows, due_times, values = Rows(client, table), DueTable(client, due), KernelValues(lambda: s3, bucket)
+    rows, due_times = Table(client, table, THE_KERNEL), DueTable(client, due)
+    values = KernelValues(lambda: s3, bucket)
     return KernelTables(
         executions=KernelTable(rows, due, values, rules or Rules()),
         agents=KernelAgents(rows, due_times, clock),

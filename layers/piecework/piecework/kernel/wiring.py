@@ -172,7 +172,7 @@ def due_wiring() -> KernelDueWiring:
 def kernel_stores(clients: Clients, tables: Tables, rules: Rules, clock: Callable[[], int]) -> Stores:
     """The adapters of the door's ports."""
     from piecework.aws.due_table import DueTable
-    from piecework.aws.rows import Rows
+    from piecework.aws.table import THE_KERNEL, Table
     from piecework.kernel.store.agents import KernelAgents
     from piecework.kernel.store.bells import KernelBells
     from piecework.kernel.store.counters import KernelCounters
@@ -181,7 +181,7 @@ def kernel_stores(clients: Clients, tables: Tables, rules: Rules, clock: Callabl
     from piecework.kernel.store.table import KernelTable
     from piecework.kernel.store.values import KernelValues
 
-    rows, due_times = Rows(clients.dynamodb, tables.kernel), DueTable(clients.dynamodb, tables.due)
+    rows, due_times = Table(clients.dynamodb, tables.kernel, THE_KERNEL), DueTable(clients.dynamodb, tables.due)
     values, counters = KernelValues(lambda: clients.s3, tables.bucket), KernelCounters(rows)
     return Stores(
         executions=KernelTable(rows, tables.due, values, rules),

@@ -6,30 +6,29 @@ forgotten and comes back is never taken for its former self.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from piecework.aws.rows import TRIES, Key, Rows, at, claimed_until, doubted_until, n, s
+from piecework.aws.attributes import Item
+from piecework.aws.table import TRIES, Table
+from piecework.aws.writes import ABSENT, Key, at, new_write
 from piecework.durable.due import Due, DueTimes
 from piecework.errors import Unavailable
 from piecework.kernel.model.dues import AGENT_DUE, pair_id
 from piecework.kernel.model.ports import Agents, Board, Consumer, Waiting
-from piecework.kernel.store import keys
+from piecework.kernel.store import keys, leases
 from piecework.kernel.store.outbox import empty
 
 BOARD_PAGE: Final = 200  # consumers and waiting executions read at once
 MOST_WAITING: Final = 100
-SAME: Final = "generation = :generation"
-SAME_AND_LAPSED: Final = "generation = :generation AND lease_until <= :until"
-ABSENT: Final = "attribute_not_exists(pk)"
 
 
 class KernelAgents(Agents):
     """Consumers in DynamoDB; their due times lie in the due-time table."""
 
-    def __init__(self, rows: Rows, due_times: DueTimes, clock: Callable[[], int]) -> None:
-        self._rows, self._due_times, self._clock = rows, due_times, clock
+    def __init__(self, table: Table, due_times: DueTimes, clock: Callable[[], int]) -> None:
+        self._table, self._due_times, self._clock = table, due_times, clock
 
     def connect(self, agent_id: str, consumer_id: str, lease_until_ms: int) -> tuple[Consumer, Consumer | None]:
         self._due_times.put(Due(lease_until_ms, AGENT_DUE, pair_id(agent_id, consumer_id)))
@@ -37,47 +36,48 @@ class KernelAgents(Agents):
             old = self.find(agent_id, consumer_id)
             generation = max(self._clock(), old.generation + 1 if old else 1)
             made = Consumer(agent_id, consumer_id, generation, lease_until_ms, is_open=True)
-            values = {":generation": n(old.generation)} if old else None
-            if self._rows.put(_item(made), SAME if old else ABSENT, values):
+            values = {"generation": old.generation} if old else None
+            item = _item(made) | {"write": new_write()}
+            if self._table.put(item, leases.SAME if old else ABSENT, values).done:
                 return made, old
-            self._rows.pause(attempt)
+            self._table.pause(attempt)
         raise Unavailable("this consumer connects too often; try again")
 
     def refresh(self, consumer: Consumer, lease_until_ms: int) -> bool:
-        return self._rows.set_lease(_key(consumer), consumer.generation, lease_until_ms, is_open=True)
+        return leases.set_lease(self._table, _key(consumer), consumer.generation, lease_until_ms, is_open=True)
 
     def refresh_all(self, consumers: Sequence[Consumer], lease_until_ms: int) -> list[Consumer]:
         places = [(_key(consumer), consumer.generation) for consumer in consumers]
-        kept = self._rows.set_leases(places, lease_until_ms)
+        kept = leases.set_leases(self._table, places, lease_until_ms)
         return [consumer for consumer, is_kept in zip(consumers, kept, strict=True) if not is_kept]
 
     def doubt(self, consumer: Consumer, until_ms: int) -> bool:
-        return self._rows.doubt(_key(consumer), consumer.generation, consumer.lease_until_ms, until_ms)
+        return leases.doubt(self._table, _key(consumer), consumer.generation, consumer.lease_until_ms, until_ms)
 
     def end(self, consumer: Consumer, grace_until_ms: int) -> bool:
-        return self._rows.set_lease(_key(consumer), consumer.generation, grace_until_ms, is_open=False)
+        return leases.set_lease(self._table, _key(consumer), consumer.generation, grace_until_ms, is_open=False)
 
     def find(self, agent_id: str, consumer_id: str) -> Consumer | None:
-        item = self._rows.get(keys.consumer(agent_id, consumer_id))
+        item = self._table.get(*keys.consumer(agent_id, consumer_id))
         return _consumer(item) if item else None
 
     def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
-        rows = self._rows.query(keys.agent(agent_id), before=keys.TURN, page=BOARD_PAGE)
+        rows = self._table.query(keys.agent(agent_id), before=keys.TURN, page=BOARD_PAGE)
         return _by_id(map(_consumer, rows))
 
     def waiting(self, agent_id: str) -> list[Waiting]:
-        rows = self._rows.query(keys.agent(agent_id), after=keys.WAITING, page=MOST_WAITING)
+        rows = self._table.query(keys.agent(agent_id), after=keys.WAITING, page=MOST_WAITING)
         return [_waiting(row) for row in islice(rows, MOST_WAITING)]
 
     def board(self, agent_id: str) -> Board:
         consumers: list[Consumer] = []
         turn, waiting = 0, list[str]()
-        for row in self._rows.query(keys.agent(agent_id), page=BOARD_PAGE):
-            sk = row["sk"]["S"]
+        for row in self._table.query(keys.agent(agent_id), page=BOARD_PAGE):
+            sk = row["sk"]
             if sk.startswith(keys.CONSUMERS):
                 consumers.append(_consumer(row))
             elif sk == keys.TURN:
-                turn = int(row["turn"]["N"])
+                turn = row["turn"]
             else:
                 waiting.append(_waiting(row).execution_id)
                 if len(waiting) == MOST_WAITING:
@@ -85,23 +85,24 @@ class KernelAgents(Agents):
         return Board(_by_id(consumers), turn, tuple(waiting))
 
     def next_turn(self, agent_id: str) -> int:
-        row = self._rows.update((keys.agent(agent_id), keys.TURN), "ADD turn :one", {":one": n(1)})
-        return int(row["turn"]["N"]) - 1 if row else 0
+        key = keys.agent(agent_id), keys.TURN
+        turned = self._table.update(key, "ADD turn :one", {"one": 1}, returning=True)
+        return int(turned.row["turn"]) - 1
 
     def claim(self, agent_id: str, waiting: Waiting, until_ms: int) -> bool:
         key = keys.waiting(agent_id, waiting.created_at_ms, waiting.execution_id)
-        return self._rows.claim(key, self._clock(), until_ms)
+        return leases.claim(self._table, key, self._clock(), until_ms)
 
     def sessions(self, agent_id: str, consumer_id: str) -> list[str]:
-        return [row["sk"]["S"] for row in self._rows.query(keys.held(agent_id, consumer_id), page=1_000)]
+        return [row["sk"] for row in self._table.query(keys.held(agent_id, consumer_id), page=1_000)]
 
     def forget(self, consumer: Consumer) -> bool:
-        values = {":generation": n(consumer.generation), ":until": n(consumer.lease_until_ms)}
-        if not self._rows.delete(_key(consumer), SAME_AND_LAPSED, values):
+        values = {"generation": consumer.generation, "until": consumer.lease_until_ms}
+        if not self._table.delete(_key(consumer), leases.SAME_AND_LAPSED, values).done:
             return False
-        empty(self._rows, "agent", consumer.agent_id, consumer.consumer_id)
+        empty(self._table, "agent", consumer.agent_id, consumer.consumer_id)
         if not self.board(consumer.agent_id).consumers:
-            self._rows.delete((keys.agent(consumer.agent_id), keys.TURN))
+            self._table.delete((keys.agent(consumer.agent_id), keys.TURN))
         return True
 
 
@@ -113,27 +114,27 @@ def _by_id(consumers: Iterable[Consumer]) -> tuple[Consumer, ...]:
     return tuple(sorted(consumers, key=lambda one: one.consumer_id))
 
 
-def _waiting(item: Mapping[str, Any]) -> Waiting:
-    _, created, execution_id = item["sk"]["S"].split("#", 2)
-    return Waiting(execution_id, int(created), claimed_until(item))
+def _waiting(item: Item) -> Waiting:
+    _, created, execution_id = item["sk"].split("#", 2)
+    return Waiting(execution_id, int(created), leases.claimed_until(item))
 
 
-def _item(consumer: Consumer) -> dict[str, Any]:
+def _item(consumer: Consumer) -> Item:
     return at(_key(consumer)) | {
-        "agent": s(consumer.agent_id),
-        "consumer": s(consumer.consumer_id),
-        "generation": n(consumer.generation),
-        "lease_until": n(consumer.lease_until_ms),
-        "is_open": {"BOOL": consumer.is_open},
+        "agent": consumer.agent_id,
+        "consumer": consumer.consumer_id,
+        "generation": consumer.generation,
+        "lease_until": consumer.lease_until_ms,
+        "is_open": consumer.is_open,
     }
 
 
-def _consumer(item: Mapping[str, Any]) -> Consumer:
+def _consumer(item: Item) -> Consumer:
     return Consumer(
-        agent_id=item["agent"]["S"],
-        consumer_id=item["consumer"]["S"],
-        generation=int(item["generation"]["N"]),
-        lease_until_ms=int(item["lease_until"]["N"]),
-        is_open=item["is_open"]["BOOL"],
-        doubted_until_ms=doubted_until(item),
+        agent_id=item["agent"],
+        consumer_id=item["consumer"],
+        generation=item["generation"],
+        lease_until_ms=item["lease_until"],
+        is_open=item["is_open"],
+        doubted_until_ms=leases.doubted_until(item),
     )

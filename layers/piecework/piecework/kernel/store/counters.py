@@ -10,9 +10,10 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from random import randrange
-from typing import Any, Final
+from typing import Final
 
-from piecework.aws.rows import Key, Rows, n
+from piecework.aws.table import Table
+from piecework.aws.writes import Key
 from piecework.kernel.model.metrics import FAMILIES, PARTED
 from piecework.kernel.model.ports import Counters
 from piecework.kernel.store import keys
@@ -25,8 +26,8 @@ KEY_ATTRIBUTES: Final = frozenset({"pk", "sk"})
 class KernelCounters(Counters):
     """Numbers in DynamoDB."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def __init__(self, table: Table) -> None:
+        self._table = table
 
     def add(self, counts: Mapping[str, float]) -> None:
         shares: defaultdict[Key, dict[str, float]] = defaultdict(dict)
@@ -38,16 +39,16 @@ class KernelCounters(Counters):
 
     def all(self) -> Mapping[str, float]:
         sums: defaultdict[str, float] = defaultdict(float)
-        for row in self._rows.query(keys.COUNTS, page=100):
+        for row in self._table.query(keys.COUNTS, page=100):
             for name in row.keys() - KEY_ATTRIBUTES:
-                sums[name.removeprefix("=")] += float(row[name]["N"])
+                sums[name.removeprefix("=")] += row[name]
         return dict(sums)
 
     def _add(self, key: Key, share: Mapping[str, float]) -> None:
-        names = {f"#{place}": f"={name}" for place, name in enumerate(share)}
-        values: dict[str, Any] = {f":{place}": n(round(amount, 9)) for place, amount in enumerate(share.values())}
+        names = {f"{place}": f"={name}" for place, name in enumerate(share)}
+        values = {f"{place}": round(amount, 9) for place, amount in enumerate(share.values())}
         expression = "ADD " + ", ".join(f"#{place} :{place}" for place in range(len(share)))
-        self._rows.update(key, expression, values, names=names)
+        self._table.update(key, expression, values, names=names)
 
 
 def _place(name: str, general: int) -> Key:

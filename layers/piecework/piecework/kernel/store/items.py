@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from piecework.aws.rows import Item, at, n, s
+from piecework.aws.attributes import Item
+from piecework.aws.writes import at
 from piecework.jsons import Json
 from piecework.jsons.stored import known
 from piecework.kernel.model.changes import Decided, HistoryEntry, JobPush, Outcome, Push, QueuedJob
@@ -53,26 +54,26 @@ def execution_item(execution: Execution, write: str) -> Item:
     shard = keys.shard(execution.id)
     item: Item = {
         **at(keys.meta(execution.id)),
-        "version": n(execution.version),
-        "write": s(write),
+        "version": execution.version,
+        "write": write,
         "record": _packed(text_of(record)),
-        "status": s(execution.status),
-        "agent_id": s(execution.agent_id),
-        "updated_at": n(execution.updated_at_ms),
-        "created_id": s(f"{keys.time(execution.created_at_ms)}#{execution.id}"),
-        "age_shard": s(f"AGE#{shard}"),
-        "status_shard": s(f"{execution.status}#{shard}"),
+        "status": execution.status,
+        "agent_id": execution.agent_id,
+        "updated_at": execution.updated_at_ms,
+        "created_id": f"{keys.time(execution.created_at_ms)}#{execution.id}",
+        "age_shard": f"AGE#{shard}",
+        "status_shard": f"{execution.status}#{shard}",
     }
     labels = text_of(dict(execution.labels))
-    return item if is_long(labels) else item | {"labels": s(labels)}
+    return item if is_long(labels) else item | {"labels": labels}
 
 
-def _packed(record: str) -> Item:
-    return {"B": zlib.compress(record.encode(), level=1)} if len(record) > PACKED_FROM else s(record)
+def _packed(record: str) -> str | bytes:
+    return zlib.compress(record.encode(), level=1) if len(record) > PACKED_FROM else record
 
 
-def _unpacked(attribute: Mapping[str, Any]) -> str:
-    return attribute["S"] if "S" in attribute else zlib.decompress(attribute["B"]).decode()
+def _unpacked(record: str | bytes) -> str:
+    return record if isinstance(record, str) else zlib.decompress(record).decode()
 
 
 def is_long(labels: str) -> bool:
@@ -80,7 +81,7 @@ def is_long(labels: str) -> bool:
     return len(labels) > LABELS_BYTES
 
 
-def execution_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Execution:
+def execution_from(item: Item, labels: Mapping[str, str]) -> Execution:
     """A stored checkpoint."""
     record, row = json.loads(_unpacked(item["record"])), row_from(item, labels)
     session, blocked, resumed_by = record["session"], record["blocked"], record["resumed_by"]
@@ -90,7 +91,7 @@ def execution_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Execut
         agent_id=row.agent_id,
         labels=labels,
         status=row.status,
-        version=int(item["version"]["N"]),
+        version=item["version"],
         sequence=record["sequence"],
         created_at_ms=row.created_at_ms,
         updated_at_ms=row.updated_at_ms,
@@ -139,16 +140,16 @@ def _step_from(record: dict[str, Any]) -> Step:
     return known(Step, {**record, "status": StepStatus(record["status"]), "job": job})
 
 
-def row_from(item: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
+def row_from(item: Item, labels: Mapping[str, str]) -> Row:
     """An execution as lists show it."""
-    created, _, execution_id = item["created_id"]["S"].partition("#")
+    created, _, execution_id = item["created_id"].partition("#")
     return Row(
         id=execution_id,
-        status=Status(item["status"]["S"]),
-        agent_id=item["agent_id"]["S"],
+        status=Status(item["status"]),
+        agent_id=item["agent_id"],
         labels=labels,
         created_at_ms=int(created),
-        updated_at_ms=int(item["updated_at"]["N"]),
+        updated_at_ms=item["updated_at"],
     )
 
 
@@ -204,13 +205,13 @@ def push_from(text: str) -> Push | JobPush:
 def queued_item(job: QueuedJob) -> Item:
     """A job in its queue."""
     return at(keys.queued(job.tool_id, job.not_before_ms, job.job_id)) | {
-        "tool_id": s(job.tool_id),
-        "execution_id": s(job.execution_id),
-        "step_id": s(job.step_id),
+        "tool_id": job.tool_id,
+        "execution_id": job.execution_id,
+        "step_id": job.step_id,
     }
 
 
-def queued_from(item: Mapping[str, Any]) -> QueuedJob:
+def queued_from(item: Item) -> QueuedJob:
     """A job in its queue."""
-    at_ms, _, job_id = item["sk"]["S"].partition("#")
-    return QueuedJob(item["tool_id"]["S"], int(at_ms), job_id, item["execution_id"]["S"], item["step_id"]["S"])
+    at_ms, _, job_id = item["sk"].partition("#")
+    return QueuedJob(item["tool_id"], int(at_ms), job_id, item["execution_id"], item["step_id"])

@@ -25,7 +25,7 @@
 | APPROVALS       | time#execution        | a step that waits for a person                                         |
 | COUNT           | S#shard, T#shard      | numbers behind /metrics; those about one tool apart                    |
 
-Others' rows: RATE#… (rate_table.py), BELL#… (kernel_bells.py).
+Others' rows: RATE#… (rate_table.py), BELL#… (bells.py), HOSTED#… (hosted.py), STEP#… (aws/steps_table.py).
 """
 
 import hashlib
@@ -34,7 +34,8 @@ import re
 import zlib
 from typing import Final
 
-from piecework.aws.rows import Key
+from piecework.aws.table import Index
+from piecework.aws.writes import Key
 
 META: Final = "META"
 INPUT: Final = "INPUT"
@@ -49,9 +50,9 @@ LINKS: Final = "LINK#"
 APPROVALS: Final = "APPROVALS"
 DIRECTORY: Final = "DIRECTORY"
 COUNTS: Final = "COUNT"
-BY_AGE: Final = "ByAge"
-BY_AGENT: Final = "ByAgent"
-BY_STATUS: Final = "ByStatus"
+BY_AGE: Final = Index("ByAge", "age_shard", "created_id")
+BY_AGENT: Final = Index("ByAgent", "agent_id", "created_id")
+BY_STATUS: Final = Index("ByStatus", "status_shard", "created_id")
 LIST_SHARDS: Final = 4  # of the indexes ByAge and ByStatus: some 4,000 index writes a second each; a list reads all
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")

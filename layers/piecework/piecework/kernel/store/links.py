@@ -7,25 +7,23 @@ tells whether the connection is there, idle, and still offers the tool.
 from __future__ import annotations
 
 import json
-import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from piecework.aws.rows import TRIES, Item, Rows, at, doubted_until, n, s
+from piecework.aws.attributes import Item
+from piecework.aws.table import TRIES, Table
+from piecework.aws.writes import ABSENT, Key, at, new_write
 from piecework.errors import Unavailable
 from piecework.kernel.model.ports import Linked
 from piecework.kernel.model.state import Connection
-from piecework.kernel.store import keys
+from piecework.kernel.store import keys, leases
 from piecework.kernel.store.outbox import empty
 from piecework.kernel.store.values import text_of
 
-ABSENT: Final = "attribute_not_exists(pk)"
-SAME: Final = "generation = :generation"
-SAME_AND_LAPSED: Final = "generation = :generation AND lease_until <= :until"
-SAME_AND_UNCHANGED: Final = "generation = :generation AND job_id = :job"
-SAME_AND_OLD_TOOLS: Final = "generation = :generation AND tools = :old"
 HOLDS: Final = "job_id = :job"
+SAME_AND_UNCHANGED: Final = f"{leases.SAME} AND {HOLDS}"
+SAME_AND_OLD_TOOLS: Final = f"{leases.SAME} AND tools = :old"
 STALE_MS: Final = 60_000  # after which a hint without its link is removed by who meets it
 PAGE: Final = 100
 
@@ -33,8 +31,8 @@ PAGE: Final = 100
 class Links:
     """Connections, each with what it offers and the job in its hand."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def __init__(self, table: Table) -> None:
+        self._table = table
 
     def open(self, wanted: Linked, now_ms: int) -> tuple[Linked, Linked | None]:
         """Put a connection in place of what is there; a job survives what had ended, not what was still open."""
@@ -43,39 +41,41 @@ class Links:
             made = replace(wanted, generation=max(now_ms, old.generation + 1 if old else 1))
             if old and not old.is_open:
                 made = replace(made, job_id=old.job_id, execution_id=old.execution_id)
-            self._rows.put_all([_offer(made, tool_id) for tool_id in made.tools])
-            values = {":generation": n(old.generation), ":job": s(old.job_id)} if old else None
-            item = _item(made) | {"write": s(secrets.token_hex(8))}
-            if self._rows.put(item, SAME_AND_UNCHANGED if old else ABSENT, values):
+            self._table.put_all([_offer(made, tool_id) for tool_id in made.tools])
+            values = {"generation": old.generation, "job": old.job_id} if old else None
+            item = _item(made) | {"write": new_write()}
+            if self._table.put(item, SAME_AND_UNCHANGED if old else ABSENT, values).done:
                 self._drop_offers(old)
                 return made, old
             self._drop_offers(made)
-            self._rows.pause(attempt)
+            self._table.pause(attempt)
         raise Unavailable("this connection is opened too often; try again")
 
     def set_lease(self, linked: Linked, until_ms: int, *, is_open: bool) -> bool:
         """Move an open connection's lease, or end it; False when it is of another generation, or ended."""
-        return self._rows.set_lease(_key(linked.connection), linked.generation, until_ms, is_open=is_open)
+        return leases.set_lease(self._table, _key(linked.connection), linked.generation, until_ms, is_open=is_open)
 
     def set_leases(self, links: Sequence[Linked], until_ms: int) -> list[Linked]:
         """Move many open connections' leases; those that are of another generation, or ended."""
-        kept = self._rows.set_leases([(_key(linked.connection), linked.generation) for linked in links], until_ms)
+        places = [(_key(linked.connection), linked.generation) for linked in links]
+        kept = leases.set_leases(self._table, places, until_ms)
         return [linked for linked, is_kept in zip(links, kept, strict=True) if not is_kept]
 
     def doubt(self, linked: Linked, until_ms: int) -> bool:
         """Note that an open connection's lease seems to lapse; False when it has just been moved."""
-        return self._rows.doubt(_key(linked.connection), linked.generation, linked.lease_until_ms, until_ms)
+        key = _key(linked.connection)
+        return leases.doubt(self._table, key, linked.generation, linked.lease_until_ms, until_ms)
 
     def set_tools(self, linked: Linked, tools: Sequence[str]) -> None:
         """Replace what a connection offers; nothing when it is of another generation by now."""
         while linked.tools != tuple(tools):
-            self._rows.put_all([_offer(linked, tool_id) for tool_id in tools])
+            self._table.put_all([_offer(linked, tool_id) for tool_id in tools])
             values = {
-                ":tools": s(text_of(list(tools))),
-                ":old": s(text_of(list(linked.tools))),
-                ":generation": n(linked.generation),
+                "tools": text_of(list(tools)),
+                "old": text_of(list(linked.tools)),
+                "generation": linked.generation,
             }
-            if self._rows.update(_key(linked.connection), "SET tools = :tools", values, SAME_AND_OLD_TOOLS):
+            if self._table.update(_key(linked.connection), "SET tools = :tools", values, SAME_AND_OLD_TOOLS).done:
                 return
             found = self.find(linked.connection)
             if found is None or found.generation != linked.generation:
@@ -84,44 +84,44 @@ class Links:
 
     def find(self, connection: Connection) -> Linked | None:
         """A connection."""
-        item = self._rows.get(_key(connection))
+        item = self._table.get(*_key(connection))
         return _linked(item) if item else None
 
     def of(self, runner_id: str) -> list[Linked]:
         """A runner's connections."""
-        rows = self._rows.query(keys.runner(runner_id), before="LINK$", page=PAGE)
+        rows = self._table.query(keys.runner(runner_id), before="LINK$", page=PAGE)
         return sorted(map(_linked, rows), key=lambda linked: linked.generation)
 
     def offering(self, tool_id: str, now_ms: int) -> list[Linked]:
         """Connections that offer a tool, in connection order."""
-        hints = list(self._rows.query(keys.tool(tool_id), before=keys.TURN, page=PAGE))
-        places = [keys.link(hint["runner"]["S"], hint["consumer"]["S"]) for hint in hints]
-        found = self._rows.find(places) if places else {}
+        hints = list(self._table.query(keys.tool(tool_id), before=keys.TURN, page=PAGE))
+        places = [keys.link(hint["runner"], hint["consumer"]) for hint in hints]
+        found = self._table.find(places) if places else {}
         offering: list[Linked] = []
         for hint, place in zip(hints, places, strict=True):
-            generation = int(hint["sk"]["S"].partition("#")[0])
+            generation = int(hint["sk"].partition("#")[0])
             linked = _linked(found[place]) if place in found else None
             if linked is not None and linked.generation == generation:
                 offering += [linked] if tool_id in linked.tools else []
             elif generation < now_ms - STALE_MS:
-                self._rows.delete((hint["pk"]["S"], hint["sk"]["S"]))
+                self._table.delete((hint["pk"], hint["sk"]))
         return offering
 
     def free(self, connection: Connection, job_id: str) -> bool:
         """Make a connection idle if it holds that job."""
-        values = {":job": s(job_id), ":none": s("")}
+        values = {"job": job_id, "none": ""}
         expression = "SET job_id = :none, execution_id = :none"
-        return bool(job_id) and self._rows.update(_key(connection), expression, values, HOLDS) is not None
+        return bool(job_id) and self._table.update(_key(connection), expression, values, HOLDS).done
 
     def forget(self, linked: Linked, *, even_alive: bool = False) -> bool:
         """Remove a connection with its messages; False when it has shown itself since, or came back."""
-        values = {":generation": n(linked.generation)}
-        condition = SAME if even_alive else SAME_AND_LAPSED
-        lapsed = {} if even_alive else {":until": n(linked.lease_until_ms)}
-        if not self._rows.delete(_key(linked.connection), condition, values | lapsed):
+        values = {"generation": linked.generation}
+        condition = leases.SAME if even_alive else leases.SAME_AND_LAPSED
+        lapsed = {} if even_alive else {"until": linked.lease_until_ms}
+        if not self._table.delete(_key(linked.connection), condition, values | lapsed).done:
             return False
         self._drop_offers(linked)
-        empty(self._rows, "runner", linked.connection.runner_id, linked.connection.consumer_id)
+        empty(self._table, "runner", linked.connection.runner_id, linked.connection.consumer_id)
         return True
 
     def _drop_offers(self, linked: Linked | None) -> None:
@@ -132,42 +132,42 @@ class Links:
                 keys.offer(tool_id, generation, connection.runner_id, connection.consumer_id)
                 for tool_id in linked.tools
             )
-            self._rows.delete_all(list(offered))
+            self._table.delete_all(list(offered))
 
 
-def _key(connection: Connection) -> tuple[str, str]:
+def _key(connection: Connection) -> Key:
     return keys.link(connection.runner_id, connection.consumer_id)
 
 
 def _offer(linked: Linked, tool_id: str) -> Item:
     runner_id, consumer_id = linked.connection.runner_id, linked.connection.consumer_id
     key = keys.offer(tool_id, linked.generation, runner_id, consumer_id)
-    return at(key) | {"runner": s(runner_id), "consumer": s(consumer_id)}
+    return at(key) | {"runner": runner_id, "consumer": consumer_id}
 
 
 def _item(linked: Linked) -> Item:
     return at(_key(linked.connection)) | {
-        "runner": s(linked.connection.runner_id),
-        "consumer": s(linked.connection.consumer_id),
-        "generation": n(linked.generation),
-        "lease_until": n(linked.lease_until_ms),
-        "is_open": {"BOOL": linked.is_open},
-        "tools": s(text_of(list(linked.tools))),
-        "job_id": s(linked.job_id),
-        "execution_id": s(linked.execution_id),
-        "connected_at": n(linked.connected_at_ms),
+        "runner": linked.connection.runner_id,
+        "consumer": linked.connection.consumer_id,
+        "generation": linked.generation,
+        "lease_until": linked.lease_until_ms,
+        "is_open": linked.is_open,
+        "tools": text_of(list(linked.tools)),
+        "job_id": linked.job_id,
+        "execution_id": linked.execution_id,
+        "connected_at": linked.connected_at_ms,
     }
 
 
-def _linked(item: Mapping[str, Any]) -> Linked:
+def _linked(item: Item) -> Linked:
     return Linked(
-        connection=Connection(item["runner"]["S"], item["consumer"]["S"]),
-        generation=int(item["generation"]["N"]),
-        lease_until_ms=int(item["lease_until"]["N"]),
-        is_open=item["is_open"]["BOOL"],
-        tools=tuple(json.loads(item["tools"]["S"])),
-        job_id=item["job_id"]["S"],
-        execution_id=item["execution_id"]["S"],
-        connected_at_ms=int(item["connected_at"]["N"]),
-        doubted_until_ms=doubted_until(item),
+        connection=Connection(item["runner"], item["consumer"]),
+        generation=item["generation"],
+        lease_until_ms=item["lease_until"],
+        is_open=item["is_open"],
+        tools=tuple(json.loads(item["tools"])),
+        job_id=item["job_id"],
+        execution_id=item["execution_id"],
+        connected_at_ms=item["connected_at"],
+        doubted_until_ms=leases.doubted_until(item),
     )

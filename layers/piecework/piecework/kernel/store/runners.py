@@ -1,4 +1,4 @@
-"""Runners in the kernel table: connections (kernel_links.py), queues of jobs, and the tool directory.
+"""Runners in the kernel table: connections (links.py), queues of jobs, and the tool directory.
 
 What a runner published lies in one row of the directory, long lists in the bucket. It goes with the runner's last
 connection, unless it was published after that one's lease had ended: clients publish before they connect.
@@ -7,19 +7,20 @@ connection, unless it was published after that one's lease had ended: clients pu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from piecework.aws.rows import Rows, at, claimed_until, n, s
+from piecework.aws.table import Table
+from piecework.aws.writes import ABSENT, PRESENT, at, new_write
 from piecework.durable.due import Due, DueTimes
 from piecework.jsons.stored import known
 from piecework.kernel.model.changes import QueuedJob
 from piecework.kernel.model.dues import RUNNER_DUE, pair_id
 from piecework.kernel.model.ports import Linked, Runners, ToolEntry
 from piecework.kernel.model.state import Connection
-from piecework.kernel.store import keys
+from piecework.kernel.store import keys, leases
 from piecework.kernel.store.items import queued_from
 from piecework.kernel.store.links import Links
 from piecework.kernel.store.values import KernelValues, text_of
@@ -36,9 +37,9 @@ SEEN_MS: Final = 400 * 86_400_000  # that a runner was seen is remembered so lon
 class KernelRunners(Runners):
     """Runners in DynamoDB; their due times lie in the due-time table."""
 
-    def __init__(self, rows: Rows, values: KernelValues, due_times: DueTimes, clock: Callable[[], int]) -> None:
-        self._rows, self._values, self._due_times, self._clock = rows, values, due_times, clock
-        self._links = Links(rows)
+    def __init__(self, table: Table, values: KernelValues, due_times: DueTimes, clock: Callable[[], int]) -> None:
+        self._table, self._values, self._due_times, self._clock = table, values, due_times, clock
+        self._links = Links(table)
 
     def connect(
         self, connection: Connection, tools: Sequence[str], lease_until_ms: int
@@ -74,8 +75,8 @@ class KernelRunners(Runners):
         return self._links.offering(tool_id, self._clock())
 
     def next_turn(self, tool_id: str) -> int:
-        row = self._rows.update((keys.tool(tool_id), "TURN"), "ADD turn :one", {":one": n(1)})
-        return int(row["turn"]["N"]) - 1 if row else 0
+        turned = self._table.update((keys.tool(tool_id), "TURN"), "ADD turn :one", {"one": 1}, returning=True)
+        return int(turned.row["turn"]) - 1
 
     def set_tools(self, runner_id: str, tools: Sequence[str]) -> bool:
         if self._known(runner_id) is None:
@@ -87,33 +88,34 @@ class KernelRunners(Runners):
         return self._links.free(connection, job_id)
 
     def queued(self, tool_id: str, now_ms: int, limit: int) -> list[QueuedJob]:
-        rows = self._rows.query(keys.queue(tool_id), before=keys.time(now_ms + 1), page=limit)
+        rows = self._table.query(keys.queue(tool_id), before=keys.time(now_ms + 1), page=limit)
         return [queued_from(row) for row in islice(rows, limit)]
 
     def unclaimed(self, tool_id: str, now_ms: int) -> list[QueuedJob]:
-        rows = self._rows.query(keys.queue(tool_id), before=keys.time(now_ms + 1), page=LOOKED_AT)
-        free = (row for row in islice(rows, LOOKED_THROUGH) if claimed_until(row) <= now_ms)
+        rows = self._table.query(keys.queue(tool_id), before=keys.time(now_ms + 1), page=LOOKED_AT)
+        free = (row for row in islice(rows, LOOKED_THROUGH) if leases.claimed_until(row) <= now_ms)
         return [queued_from(row) for row in islice(free, UNCLAIMED)]
 
     def claim_job(self, job: QueuedJob, until_ms: int) -> bool:
-        return self._rows.claim(keys.queued(job.tool_id, job.not_before_ms, job.job_id), self._clock(), until_ms)
+        key = keys.queued(job.tool_id, job.not_before_ms, job.job_id)
+        return leases.claim(self._table, key, self._clock(), until_ms)
 
     def unclaim_job(self, job: QueuedJob) -> None:
-        self._rows.unclaim(keys.queued(job.tool_id, job.not_before_ms, job.job_id))
+        leases.unclaim(self._table, keys.queued(job.tool_id, job.not_before_ms, job.job_id))
 
     def publish(self, runner_id: str, tools: Sequence[ToolEntry]) -> None:
         item = at((keys.DIRECTORY, keys.word(runner_id))) | {
             **self._values.packed(FOLDER, [asdict(tool) for tool in tools]),
-            "published_at": n(self._clock()),
-            "expires_at": n((self._clock() + SEEN_MS) // 1000),
+            "published_at": self._clock(),
+            "expires_at": (self._clock() + SEEN_MS) // 1000,
         }
         self._forget_published(runner_id)
-        self._rows.put(item)
+        self._table.put(item)
         self._set_tools(runner_id, [tool.id for tool in tools])
 
     def directory(self, prefix: str) -> list[ToolEntry]:
         newest: dict[str, ToolEntry] = {}
-        rows = self._rows.query(keys.DIRECTORY, page=PAGE)
+        rows = self._table.query(keys.DIRECTORY, page=PAGE)
         entries = [known(ToolEntry, entry) for row in rows for entry in self._values.value(row)]
         for entry in sorted(entries, key=lambda entry: (entry.registered_at_ms, entry.runner_id)):
             newest[entry.id] = entry
@@ -128,7 +130,7 @@ class KernelRunners(Runners):
         return True
 
     def delete(self, runner_id: str) -> bool:
-        if not self._rows.delete(keys.seen(runner_id), "attribute_exists(pk)"):
+        if not self._table.delete(keys.seen(runner_id), PRESENT).done:
             return False
         for linked in self._links.of(runner_id):
             self._links.forget(linked, even_alive=True)
@@ -137,17 +139,20 @@ class KernelRunners(Runners):
 
     def _known(self, runner_id: str) -> list[str] | None:
         """The last list of a runner's tools; None when it was never seen."""
-        item = self._rows.get(keys.seen(runner_id))
-        return None if item is None else list(json.loads(item["tools"]["S"]))
+        item = self._table.get(*keys.seen(runner_id))
+        return None if item is None else list(json.loads(item["tools"]))
 
     def _see(self, runner_id: str, tools: Sequence[str], *, overwrite: bool = True) -> None:
-        expires = n((self._clock() + SEEN_MS) // 1000)
+        expires = (self._clock() + SEEN_MS) // 1000
         item = at(keys.seen(runner_id)) | {
-            "runner": s(runner_id),
-            "tools": s(text_of(list(tools))),
+            "runner": runner_id,
+            "tools": text_of(list(tools)),
             "expires_at": expires,
         }
-        self._rows.put(item, "" if overwrite else "attribute_not_exists(pk)")
+        if overwrite:
+            self._table.put(item)
+        else:
+            self._table.put(item | {"write": new_write()}, ABSENT)
 
     def _caught_up(self, linked: Linked, tools: Sequence[str], listed: list[str] | None) -> Linked:
         """A list that was set while the connection was opened did not find it."""
@@ -165,11 +170,11 @@ class KernelRunners(Runners):
     def _forget_published(self, runner_id: str, until_ms: int | None = None) -> bool:
         """Remove a runner's part of the directory; False when it was published after that time."""
         key = (keys.DIRECTORY, keys.word(runner_id))
-        item = self._rows.get(key)
+        item = self._table.get(*key)
         if item is None:
             return True
-        values: Mapping[str, Any] | None = {":until": n(until_ms)} if until_ms is not None else None
-        if not self._rows.delete(key, BEFORE if values else "", values):
+        values = {"until": until_ms} if until_ms is not None else None
+        if not self._table.delete(key, BEFORE if values else "", values).done:
             return False
         self._values.drop(item)
         return True

@@ -1,4 +1,4 @@
-"""Executions in the kernel table: one batch read and one transaction per command; the layout is in kernel_keys.py.
+"""Executions in the kernel table: one batch read and one transaction per command; the layout is in keys.py.
 
 A command meets another one in two ways, and both say `Moved`: the version has changed, or DynamoDB refuses to run two
 transactions on one item at the same time. `write` is drawn anew for every transaction, so that a repeated request
@@ -11,13 +11,13 @@ one, and must be absent in the transaction when there was none: it cannot belong
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from piecework.aws.due_table import key_of
-from piecework.aws.rows import CONDITION_FAILED, TRIES, Item, Key, Rows, Write, at
-from piecework.errors import Unavailable
+from piecework.aws.attributes import Item
+from piecework.aws.due_table import place_of
+from piecework.aws.table import TRIES, Table
+from piecework.aws.writes import Delete, Key, Write, new_write
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Answered, Change, HistoryEntry, StepRecord
 from piecework.kernel.model.events import Event
@@ -37,10 +37,10 @@ AFTER_ALL: Final = "~"  # sorts after every digit
 class KernelTable(Executions):
     """Executions in DynamoDB; due times go to their own table in the same transaction."""
 
-    def __init__(self, rows: Rows, due_table: str, values: KernelValues, rules: Rules) -> None:
-        self._rows, self._due_table, self._values = rows, due_table, values
-        self._planner = Planner(rows.table, due_table, values, rules)
-        self._lists = KernelLists(rows, self._labels)
+    def __init__(self, table: Table, due_table: str, values: KernelValues, rules: Rules) -> None:
+        self._table, self._due_table, self._values = table, due_table, values
+        self._planner = Planner(due_table, values, rules)
+        self._lists = KernelLists(table, self._labels)
 
     def read(
         self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "", with_decision: bool = False
@@ -55,33 +55,33 @@ class KernelTable(Executions):
             *([said] if with_decision else []),
             *([session] if session_id else []),
         ]
-        found = self._rows.find(wanted)
+        found = self._table.find(wanted)
         if answer in found:
-            found |= self._rows.find([answer])
+            found |= self._table.find([answer])
         item, of = found.get(meta), found.get(session)
         return Read(
             execution_from(item, self._labels(item)) if item else None,
             self._answered(key, found.get(answer)),
             self._step(step_id, found.get(step), found.get(done), found.get(said)),
-            of["execution_id"]["S"] if of else None,
+            of["execution_id"] if of else None,
         )
 
     def commit(self, change: Change) -> None:
-        write = secrets.token_hex(8)
-        plan = self._planner.plan(change, write)
+        plan = self._planner.plan(change, new_write())
         frees = list(plan.frees)
         for attempt in range(TRIES):
-            reasons = self._rows.transact([plan.execution, *plan.key, *plan.claim, *frees, *plan.others])
-            if not reasons or _is_ours(reasons[0], write):
+            writes = [plan.execution, *plan.key, *plan.claim, *frees, *plan.others]
+            failed = self._table.transact(writes, tries=1)
+            if not failed:
                 return
-            gone = _judge(plan, reasons, frees, is_new=change.before is None)
+            gone = _judge(plan, failed, frees, is_new=change.before is None)
             frees = [free for free in frees if free not in gone]
-            self._rows.pause(attempt)
-        raise Unavailable("the kernel table is busy; try again")
+            self._table.pause(attempt)
+        raise self._table.busy()
 
     def view(self, execution_id: str) -> View | None:
         pk = keys.execution(execution_id)
-        found = self._rows.find([(pk, keys.META), (pk, keys.INPUT), (pk, keys.OUTPUT)])
+        found = self._table.find([(pk, keys.META), (pk, keys.INPUT), (pk, keys.OUTPUT)])
         item, given, output = (found.get((pk, sk)) for sk in (keys.META, keys.INPUT, keys.OUTPUT))
         if item is None or given is None:
             return None
@@ -93,7 +93,7 @@ class KernelTable(Executions):
 
     def _log(self, execution_id: str, after: int, page: int) -> Iterator[Event]:
         begin = keys.EVENTS + keys.number(after)
-        rows = self._rows.query(keys.execution(execution_id), after=begin, before=keys.EVENTS + AFTER_ALL, page=page)
+        rows = self._table.query(keys.execution(execution_id), after=begin, before=keys.EVENTS + AFTER_ALL, page=page)
         for item in rows:
             batch = events_from(execution_id, self._values.value(item))
             yield from (event for event in batch if event.sequence > after)
@@ -101,7 +101,7 @@ class KernelTable(Executions):
     def history(self, execution_id: str, limit: int) -> list[tuple[HistoryEntry, StepRecord]]:
         entries: list[HistoryEntry] = []
         pk, bounds = keys.execution(execution_id), (keys.HISTORY, keys.HISTORY + AFTER_ALL)
-        for item in self._rows.query(pk, after=bounds[0], before=bounds[1], page=limit, newest_first=True):
+        for item in self._table.query(pk, after=bounds[0], before=bounds[1], page=limit, newest_first=True):
             entries = history_from(self._values.value(item)) + entries
             if len(entries) >= limit:
                 break
@@ -110,7 +110,7 @@ class KernelTable(Executions):
         return [(entry, records[entry.step_id]) for entry in entries]
 
     def signal(self, execution_id: str, sequence: int) -> Json:
-        item = self._rows.get(keys.signal(execution_id, sequence))
+        item = self._table.get(*keys.signal(execution_id, sequence))
         return self._values.value(item) if item else None
 
     def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
@@ -121,33 +121,28 @@ class KernelTable(Executions):
 
     def forget(self, execution_id: str) -> None:
         meta = keys.meta(execution_id)
-        item = self._rows.get(meta)
+        item = self._table.get(*meta)
         if item is None:
             return
         due = self._planner.due(execution_from(item, self._labels(item)))
-        for batch in _batches(self._rows.query(meta[0], page=PAGE_ROWS, ProjectionExpression="pk, sk, far")):
-            self._rows.delete_all([key for key in map(_key, batch) if key != meta])
+        for batch in _batches(self._table.query(meta[0], page=PAGE_ROWS, only="pk, sk, far")):
+            self._table.delete_all([key for key in map(_key, batch) if key != meta])
             for row in batch:  # after the rows that name them: a reader in between finds nothing, not half of it
                 self._values.drop(row)
-        self._rows.transact(
-            [
-                {"Delete": {"TableName": self._rows.table, "Key": at(meta)}},
-                {"Delete": {"TableName": self._due_table, "Key": key_of(due)}},
-            ]
-        )
+        self._table.transact([Delete(meta), Delete(place_of(due), table=self._due_table)], tries=1)
 
-    def _labels(self, item: Mapping[str, Any]) -> Mapping[str, str]:
+    def _labels(self, item: Item) -> Mapping[str, str]:
         """An execution's labels, from a row of their own when they are long."""
         if "labels" in item:
-            labels: dict[str, str] = json.loads(item["labels"]["S"])
+            labels: dict[str, str] = json.loads(item["labels"])
             return labels
-        far = self._rows.get((keys.execution(item["created_id"]["S"].partition("#")[2]), keys.LABELS))
+        far = self._table.get(keys.execution(item["created_id"].partition("#")[2]), keys.LABELS)
         return dict(self._values.value(far)) if far else {}
 
     def _answered(self, key: str, item: Item | None) -> Answered | None:
         if item is None:
             return None
-        text = {name: item[name]["S"] for name in ("fingerprint", "step_id", "session_id")}
+        text = {name: item[name] for name in ("fingerprint", "step_id", "session_id")}
         return Answered(key, text["fingerprint"], self._values.value(item), text["step_id"], text["session_id"])
 
     def _step(self, step_id: str, item: Item | None, done: Item | None, said: Item | None = None) -> StepRecord | None:
@@ -155,18 +150,18 @@ class KernelTable(Executions):
             return None
         return StepRecord(
             id=step_id,
-            tool_id=item["tool_id"]["S"],
-            remote=item["remote"]["BOOL"],
+            tool_id=item["tool_id"],
+            remote=item["remote"],
             arguments=self._values.value(item),
-            has_arguments=item["has_arguments"]["BOOL"],
+            has_arguments=item["has_arguments"],
             outcome=outcome_from(self._values.value(done)) if done else None,
-            asked=item["asked"]["BOOL"] if "asked" in item else None,
+            asked=item.get("asked"),
             decided=decided_from(self._values.value(said)) if said else None,
         )
 
     def _steps(self, execution_id: str, step_ids: Sequence[str]) -> dict[str, StepRecord]:
         both = [key(execution_id, step_id) for step_id in step_ids for key in (keys.step, keys.done)]
-        found = self._rows.find(both)
+        found = self._table.find(both)
         made = {
             step_id: self._step(
                 step_id, found.get(keys.step(execution_id, step_id)), found.get(keys.done(execution_id, step_id))
@@ -176,14 +171,13 @@ class KernelTable(Executions):
         return {step_id: record for step_id, record in made.items() if record}
 
 
-def _judge(plan: Plan, reasons: Sequence[Mapping[str, Any]], frees: Sequence[Write], *, is_new: bool) -> list[Write]:
+def _judge(plan: Plan, failed: Sequence[bool], frees: Sequence[Write], *, is_new: bool) -> list[Write]:
     """What a refused transaction means; returns the writes to leave out when that is all that is wrong.
 
     Raises:
         Moved: the execution must be read again.
         ConnectionTaken: another connection must be chosen.
     """
-    failed = [reason.get("Code") == CONDITION_FAILED for reason in reasons]
     keyed = 1 + len(plan.key)
     claimed = keyed + len(plan.claim)
     if any(failed[:keyed]):
@@ -194,12 +188,6 @@ def _judge(plan: Plan, reasons: Sequence[Mapping[str, Any]], frees: Sequence[Wri
     if not gone and not is_new:
         raise Moved  # another transaction was met, which has changed something by now, or there were too many writes
     return gone
-
-
-def _is_ours(reason: Mapping[str, Any], write: str) -> bool:
-    """Whether the checkpoint that stands in the way is the one we are writing: our first try's answer was lost."""
-    standing = reason.get("Item")
-    return standing is not None and bool(standing["write"]["S"] == write)
 
 
 def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
@@ -213,4 +201,4 @@ def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
 
 
 def _key(item: Item) -> Key:
-    return item["pk"]["S"], item["sk"]["S"]
+    return item["pk"], item["sk"]

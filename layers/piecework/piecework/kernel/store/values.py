@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
+from piecework.aws.attributes import Item
 from piecework.aws.bucket import put_once
 from piecework.aws.clients import aws_errors
 from piecework.jsons import Json
@@ -28,28 +29,28 @@ class KernelValues:
     def __init__(self, s3: Callable[[], S3Client], bucket: str) -> None:
         self._s3, self._bucket = s3, bucket
 
-    def packed(self, folder: str, value: Json) -> dict[str, Any]:
+    def packed(self, folder: str, value: Json) -> Item:
         """The attributes that hold a value: `body`, or `far` for a long one."""
         text = text_of(value)
         if len(text) <= INLINE_BYTES:
-            return {"body": {"S": text}}
+            return {"body": text}
         place = f"kernel/{folder}/{secrets.token_hex(16)}"
         put_once(self._s3(), self._bucket, place, text.encode(), "application/json")
-        return {"far": {"S": place}, "bytes": {"N": str(len(text))}}
+        return {"far": place, "bytes": len(text)}
 
-    def value(self, item: Mapping[str, Any]) -> Json:
+    def value(self, item: Item) -> Json:
         """The value that an item's attributes hold."""
         if "body" in item:
-            return json.loads(item["body"]["S"])
+            return json.loads(item["body"])
         with aws_errors(THE_BUCKET):
-            answer = self._s3().get_object(Bucket=self._bucket, Key=item["far"]["S"])
+            answer = self._s3().get_object(Bucket=self._bucket, Key=item["far"])
             return json.loads(answer["Body"].read())
 
-    def drop(self, item: Mapping[str, Any]) -> None:
+    def drop(self, item: Item) -> None:
         """Remove the object of an item that is going to be removed."""
         if "far" in item:
             with aws_errors(THE_BUCKET):
-                self._s3().delete_object(Bucket=self._bucket, Key=item["far"]["S"])
+                self._s3().delete_object(Bucket=self._bucket, Key=item["far"])
 
 
 def text_of(value: Json) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
-from piecework.aws.due_table import writes_between
-from piecework.aws.rows import Item, Key, Write, at, n, s
+from piecework.aws.attributes import Item
+from piecework.aws.due_table import moves
+from piecework.aws.writes import ABSENT, Delete, Key, Put, Update, Write, at
 from piecework.durable.due import Due
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Change, JobPush, Push
@@ -17,9 +18,9 @@ from piecework.kernel.model.timers import due_at
 from piecework.kernel.rules import Rules
 from piecework.kernel.store import keys
 from piecework.kernel.store.items import approval_of, events_value, execution_item, is_long, push_value, queued_item
+from piecework.kernel.store.leases import SAME
 from piecework.kernel.store.values import KernelValues, text_of
 
-ABSENT: Final = "attribute_not_exists(pk)"
 AS_READ: Final = "version = :version"
 IDLE: Final = "is_open = :true AND job_id = :none"
 HOLDS: Final = "job_id = :job"
@@ -41,8 +42,8 @@ class Plan:
 class Planner:
     """Lays changes out as writes; long values go to the bucket on the way."""
 
-    def __init__(self, table: str, due_table: str, values: KernelValues, rules: Rules) -> None:
-        self._table, self._due_table, self._values, self._rules = table, due_table, values, rules
+    def __init__(self, due_table: str, values: KernelValues, rules: Rules) -> None:
+        self._due_table, self._values, self._rules = due_table, values, rules
 
     def plan(self, change: Change, write: str) -> Plan:
         """Everything the change writes."""
@@ -60,47 +61,46 @@ class Planner:
         return Due(due_at(execution, self._rules), EXECUTION_DUE, execution.id)
 
     def _execution(self, change: Change, write: str) -> Write:
-        put: Write = {"Item": execution_item(change.after, write), "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        item = execution_item(change.after, write)
         if change.before is None:
-            return self._put(put | {"ConditionExpression": ABSENT})
-        version = {":version": n(change.before.version)}
-        return self._put(put | {"ConditionExpression": AS_READ, "ExpressionAttributeValues": version})
+            return Put(item, condition=ABSENT)
+        return Put(item, condition=AS_READ, values={"version": change.before.version})
 
     def _key(self, change: Change) -> tuple[tuple[Write, ...], tuple[Write, ...]]:
         """The stored answer, and the one that is removed."""
         answered, freed, id_ = change.answered, change.freed_key, change.after.id
         if answered is None:
-            return (), ((self._delete(keys.answered(id_, freed)),) if freed else ())
+            return (), ((Delete(keys.answered(id_, freed)),) if freed else ())
         item = self._valued(keys.answered(id_, answered.key), id_, answered.answer) | {
-            "fingerprint": s(answered.fingerprint),
-            "step_id": s(answered.step_id),
-            "session_id": s(answered.session_id),
+            "fingerprint": answered.fingerprint,
+            "step_id": answered.step_id,
+            "session_id": answered.session_id,
         }
-        removed = (self._delete(keys.answered(id_, freed)),) if freed not in ("", answered.key) else ()
-        condition = {} if freed == answered.key else {"ConditionExpression": ABSENT}
-        return (self._put({"Item": item, **condition}),), removed
+        removed = (Delete(keys.answered(id_, freed)),) if freed not in ("", answered.key) else ()
+        return (Put(item, condition="" if freed == answered.key else ABSENT),), removed
 
     def _lost(self, change: Change) -> tuple[Write, ...]:
         """That a consumer has opened no other stream."""
         lost = change.lost
         if lost is None:
             return ()
-        values = {":generation": n(lost.generation)}
+        values = {"generation": lost.generation}
         key = keys.consumer(lost.agent_id, lost.consumer_id)
-        return (self._update(key, "SET generation = :generation", "generation = :generation", values),)
+        return (Update(key, "SET generation = :generation", condition=SAME, values=values),)
 
     def _claim(self, push: JobPush) -> Write:
         values = {
-            ":true": {"BOOL": True},
-            ":none": s(""),
-            ":new_job": s(push.job_id),
-            ":execution": s(push.execution_id),
+            "true": True,
+            "none": "",
+            "new_job": push.job_id,
+            "execution": push.execution_id,
         }
-        return self._update(keys.link(push.to.runner_id, push.to.consumer_id), SET_JOB, IDLE, values)
+        return Update(keys.link(push.to.runner_id, push.to.consumer_id), SET_JOB, condition=IDLE, values=values)
 
     def _free(self, connection: Connection, job_id: str) -> Write:
-        values = {":job": s(job_id), ":new_job": s(""), ":execution": s("")}
-        return self._update(keys.link(connection.runner_id, connection.consumer_id), SET_JOB, HOLDS, values)
+        values = {"job": job_id, "new_job": "", "execution": ""}
+        key = keys.link(connection.runner_id, connection.consumer_id)
+        return Update(key, SET_JOB, condition=HOLDS, values=values)
 
     def _values_of(self, change: Change) -> Iterator[Write]:
         """What is written once and never changed."""
@@ -122,35 +122,35 @@ class Planner:
             entries = [asdict(entry) for entry in change.history]
             found.append(((pk, keys.HISTORY + keys.number(change.after.version)), entries))
         for key, value in found:
-            yield self._put({"Item": self._valued(key, id_, value)})
+            yield Put(self._valued(key, id_, value))
         for record in change.new_steps:
-            known = {"has_arguments": {"BOOL": record.has_arguments}, "remote": {"BOOL": record.remote}}
+            known = {"has_arguments": record.has_arguments, "remote": record.remote}
             item = self._valued(keys.step(id_, record.id), id_, record.arguments)
-            asked = {} if record.asked is None else {"asked": {"BOOL": record.asked}}
-            yield self._put({"Item": item | known | asked | {"tool_id": s(record.tool_id)}})
+            asked = {} if record.asked is None else {"asked": record.asked}
+            yield Put(item | known | asked | {"tool_id": record.tool_id})
 
     def _markers(self, change: Change) -> Iterator[Write]:
         """What is derived from the execution before and after: due time, board, sessions, approvals, queue."""
         before, after = change.before, change.after
-        yield from writes_between(self._due_table, self.due(before) if before else None, self.due(after))
+        yield from moves(self._due_table, self.due(before) if before else None, self.due(after))
         yield from self._moved(_waiting(before), _waiting(after))
         yield from self._moved(_held(before), _held(after))
         asked, asks = approval_of(before), approval_of(after)
         if asked != asks:
             for approval in (one for one in (asked, asks) if one):
                 key = (keys.APPROVALS, f"{keys.time(approval.since_ms)}#{approval.execution_id}")
-                named = {"approval": s(text_of(asdict(approval)))}
-                yield self._put({"Item": at(key) | named}) if approval is asks else self._delete(key)
+                named = {"approval": text_of(asdict(approval))}
+                yield Put(at(key) | named) if approval is asks else Delete(key)
         if after.session and (before is None or before.session is None or before.session.id != after.session.id):
-            yield self._put({"Item": self._session(after, after.session.id)})
-        yield from (self._put({"Item": queued_item(job)}) for job in change.queue)
+            yield Put(self._session(after, after.session.id))
+        yield from (Put(queued_item(job)) for job in change.queue)
         for job in change.unqueue:
-            yield self._delete(keys.queued(job.tool_id, job.not_before_ms, job.job_id))
+            yield Delete(keys.queued(job.tool_id, job.not_before_ms, job.job_id))
 
     def _session(self, execution: Execution, session_id: str) -> Item:
         ends_ms = execution.created_at_ms + self._rules.execution_timeout_ms + self._rules.retention_ms
-        expires = n((ends_ms + DAY_MS) // 1000)
-        return at(keys.session(session_id)) | {"execution_id": s(execution.id), "expires_at": expires}
+        expires = (ends_ms + DAY_MS) // 1000
+        return at(keys.session(session_id)) | {"execution_id": execution.id, "expires_at": expires}
 
     def _messages(self, change: Change) -> Iterator[Write]:
         after = change.after
@@ -162,33 +162,18 @@ class Planner:
                 if isinstance(push, JobPush)
                 else keys.outbox("agent", push.agent_id, push.consumer_id)
             )
-            expires = n((after.clock_ms + DAY_MS) // 1000)  # of a consumer that never comes back
-            told = {"push": s(push_value(push)), "taken_by": n(0), "expires_at": expires}
-            yield self._put({"Item": at((pk, f"{begin}#{number:02d}")) | told})
+            expires = (after.clock_ms + DAY_MS) // 1000  # of a consumer that never comes back
+            told = {"push": push_value(push), "taken_by": 0, "expires_at": expires}
+            yield Put(at((pk, f"{begin}#{number:02d}")) | told)
 
-    def _moved(self, before: Key | None, after: Key | None) -> Iterator[Write]:
+    @staticmethod
+    def _moved(before: Key | None, after: Key | None) -> Iterator[Write]:
         if before != after:
-            yield from (self._delete(key) for key in (before,) if key)
-            yield from (self._put({"Item": at(key)}) for key in (after,) if key)
+            yield from (Delete(key) for key in (before,) if key)
+            yield from (Put(at(key)) for key in (after,) if key)
 
     def _valued(self, key: Key, folder: str, value: Json) -> Item:
         return at(key) | self._values.packed(folder, value)
-
-    def _put(self, put: Write) -> Write:
-        return {"Put": {"TableName": self._table, **put}}
-
-    def _delete(self, key: Key) -> Write:
-        return {"Delete": {"TableName": self._table, "Key": at(key)}}
-
-    def _update(self, key: Key, expression: str, condition: str, values: dict[str, Any]) -> Write:
-        update: Write = {
-            "TableName": self._table,
-            "Key": at(key),
-            "UpdateExpression": expression,
-            "ConditionExpression": condition,
-            "ExpressionAttributeValues": values,
-        }
-        return {"Update": update}
 
 
 def _waiting(execution: Execution | None) -> Key | None:

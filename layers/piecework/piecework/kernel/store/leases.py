@@ -1,0 +1,76 @@
+"""Leases of connections, and marks of who deals with a row for a while; attributes of the kernel table's rows.
+
+A connection's row holds `generation`, `lease_until` (ms), `is_open`, and once its lease seemed to lapse `doubted_lease`
+and `doubted_until`. A marked row holds `claimed_until` (ms) and `claim`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from piecework.aws.attributes import Item
+from piecework.aws.table import TRIES, Table
+from piecework.aws.writes import PRESENT, Key, Update, new_write
+
+UNCLAIMED: Final = f"{PRESENT} AND (attribute_not_exists(claimed_until) OR claimed_until <= :now OR claim = :token)"
+SAME: Final = "generation = :generation"
+SAME_AND_LAPSED: Final = f"{SAME} AND lease_until <= :until"
+SAME_AND_OPEN: Final = f"{SAME} AND is_open = :true"
+SAME_LEASE: Final = f"{SAME_AND_OPEN} AND lease_until = :lease"
+DOUBT: Final = "SET doubted_lease = :lease, doubted_until = :until"
+
+
+def claim(table: Table, key: Key, now_ms: int, until_ms: int) -> bool:
+    """Mark a row as somebody's for a while; False when it is gone, or another's mark still counts."""
+    values = {"until": until_ms, "now": now_ms, "token": new_write()}
+    return table.update(key, "SET claimed_until = :until, claim = :token", values, UNCLAIMED).done
+
+
+def unclaim(table: Table, key: Key) -> None:
+    """Take the mark off a row that is still there."""
+    table.update(key, "REMOVE claimed_until, claim", {}, PRESENT)
+
+
+def claimed_until(row: Item) -> int:
+    """How long a row is somebody's; rows of earlier versions are nobody's."""
+    return int(row.get("claimed_until", 0))
+
+
+def doubt(table: Table, key: Key, generation: int, lease_ms: int, until_ms: int) -> bool:
+    """Note that an open connection's lease seems to lapse; False when it has just been moved."""
+    values = {"generation": generation, "lease": lease_ms, "until": until_ms, "true": True}
+    return table.update(key, DOUBT, values, SAME_LEASE).done
+
+
+def doubted_until(row: Item) -> int:
+    """How long a connection's stream may still answer; a doubt counts for the lease that it was noted for."""
+    return int(row["doubted_until"]) if row.get("doubted_lease") == row["lease_until"] else 0
+
+
+def set_lease(table: Table, key: Key, generation: int, until_ms: int, *, is_open: bool) -> bool:
+    """Move an open connection's lease, or end it; False when it is of another generation, or ended."""
+    return not table.transact([_moved(key, generation, until_ms, is_open=is_open)])
+
+
+def set_leases(table: Table, connections: Sequence[tuple[Key, int]], until_ms: int) -> list[bool]:
+    """Move the leases of up to 100 connections that have nothing to do with each other; of each, whether it moved."""
+    writes = [_moved(key, generation, until_ms, is_open=True) for key, generation in connections]
+    moved: dict[int, bool] = {}
+    for attempt in range(TRIES):
+        left = [number for number in range(len(writes)) if number not in moved]
+        failed = table.transact([writes[number] for number in left], tries=1)
+        if not failed:
+            return [moved.get(number, True) for number in range(len(writes))]
+        moved |= {number: False for number, has_failed in zip(left, failed, strict=True) if has_failed}
+        if len(moved) == len(writes):
+            return [False] * len(writes)
+        if not any(failed):
+            table.pause(attempt)
+    raise table.busy()
+
+
+def _moved(key: Key, generation: int, until_ms: int, *, is_open: bool) -> Update:
+    values = {"until": until_ms, "open": is_open, "generation": generation, "true": True}
+    expression = "SET lease_until = :until, is_open = :open"
+    return Update(key, expression, condition=SAME_AND_OPEN, values=values)
