@@ -29,7 +29,7 @@ from piecework.kernel.model.events import Event
 from piecework.kernel.model.ports import Filter
 from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.store.items import execution_item
-from piecework.kernel.wiring import KernelParts, kernel_parts
+from piecework.kernel.wiring import KernelDoor
 
 LENGTHS: Final = (10, 1_000, 10_000)  # events in the log
 ROUNDS: Final = 40
@@ -49,7 +49,7 @@ FAR_MS: Final = 3_600_000
 
 def measure(listed: int) -> dict[str, float]:
     """All figures of the kernel door."""
-    parts, sent = kernel_parts(), Sent()
+    parts, sent = KernelDoor(), Sent()
     return commands(parts, sent) | assignments(parts) | crowds(parts, sent) | lists(parts, sent, listed)
 
 
@@ -57,7 +57,7 @@ def measure(listed: int) -> dict[str, float]:
 class Running:
     """An execution with a log of some length, driven by its agent."""
 
-    parts: KernelParts
+    parts: KernelDoor
     id: str
     session: str
     took: dict[str, list[float]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Running:
         return answer
 
 
-def commands(parts: KernelParts, sent: Sent) -> dict[str, float]:
+def commands(parts: KernelDoor, sent: Sent) -> dict[str, float]:
     """Milliseconds and requests per command, by the length of the log; and how much a long log costs more."""
     runs = {length: _running(parts, length) for length in LENGTHS}
     began = time.process_time()
@@ -103,7 +103,7 @@ def commands(parts: KernelParts, sent: Sent) -> dict[str, float]:
     return figures
 
 
-def assignments(parts: KernelParts) -> dict[str, float]:
+def assignments(parts: KernelDoor) -> dict[str, float]:
     """Executions a second that were created and given to one of many agents' consumers."""
     agents = [f"bench-agent-{number}" for number in range(AGENTS)]
     for agent in agents:
@@ -123,7 +123,7 @@ def assignments(parts: KernelParts) -> dict[str, float]:
     return {"kernel_assignments_per_second": round(rate, 1), "kernel_assignment_p50_ms": round(median(times), 1)}
 
 
-def crowds(parts: KernelParts, sent: Sent) -> dict[str, float]:
+def crowds(parts: KernelDoor, sent: Sent) -> dict[str, float]:
     """Requests of an execution, and how many a second, when many are created at once for one agent."""
     figures: dict[str, float] = {}
     for creators in CREATORS:
@@ -144,17 +144,17 @@ def crowds(parts: KernelParts, sent: Sent) -> dict[str, float]:
     return figures
 
 
-def _created(parts: KernelParts, agent: str, number: int) -> Execution:
+def _created(parts: KernelDoor, agent: str, number: int) -> Execution:
     return parts.kernel.create(agent, {"n": number}, {}).execution
 
 
-def _complete(parts: KernelParts, execution: Execution) -> None:
+def _complete(parts: KernelDoor, execution: Execution) -> None:
     if execution.session is None:
         raise SystemExit("an execution was not assigned")
     parts.kernel.intent(execution.id, execution.session.id, Intent("complete"))
 
 
-def lists(parts: KernelParts, sent: Sent, listed: int) -> dict[str, float]:
+def lists(parts: KernelDoor, sent: Sent, listed: int) -> dict[str, float]:
     """Milliseconds and requests for the first page of a list among so many executions."""
     client = Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb
     table = Table(client, os.environ["PIECEWORK_KERNEL_TABLE"], THE_KERNEL)
@@ -180,7 +180,7 @@ def lists(parts: KernelParts, sent: Sent, listed: int) -> dict[str, float]:
     return figures
 
 
-def _running(parts: KernelParts, length: int) -> Running:
+def _running(parts: KernelDoor, length: int) -> Running:
     agent = f"bench-log-{length}"
     parts.agents.connect(agent, "one", parts.clock() + FAR_MS)
     execution = parts.kernel.create(agent, None, {}).execution
@@ -191,7 +191,7 @@ def _running(parts: KernelParts, length: int) -> Running:
     return Running(parts, execution.id, execution.session.id if execution.session else "")
 
 
-def _longer(parts: KernelParts, execution: Execution, more: int) -> Execution:
+def _longer(parts: KernelDoor, execution: Execution, more: int) -> Execution:
     now = parts.clock()
     numbers = range(execution.sequence + 1, execution.sequence + 1 + more)
     payload = {"signal_type": "noise", "payload": {"text": "x" * 100}}
@@ -204,7 +204,7 @@ def _longer(parts: KernelParts, execution: Execution, more: int) -> Execution:
     return after
 
 
-def _many(count: int, parts: KernelParts) -> Iterator[Execution]:
+def _many(count: int, parts: KernelDoor) -> Iterator[Execution]:
     now, statuses = parts.clock(), (Status.COMPLETED, Status.RUNNING, Status.BLOCKED)
     for number in range(count):
         create = Create(new_id(now - number), f"listed-{number % 100}", None, {"tenth": str(number % 10)})

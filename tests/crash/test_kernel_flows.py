@@ -18,7 +18,7 @@ from piecework.kernel.errors import KernelError
 from piecework.kernel.model.drafts import Draft
 from piecework.kernel.model.state import Status
 from piecework.kernel.rules import Rules
-from piecework.kernel.wiring import Tables, kernel_stores
+from piecework.kernel.wiring import KernelDoor, Places
 from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
@@ -241,10 +241,12 @@ def on_aws(embedded_aws) -> Worlds:
     def new_world() -> World:
         clock, tap = FakeClock(START_MS), Tap()
         kernel, due = new_table(dynamodb), new_table(dynamodb)
-        tables = Tables(kernel=kernel, due=due, bucket=bucket, due_queue_url="", hosted_queue_url="")
+        places = Places(table=kernel, due_table=due, bucket=bucket)
         tapped = SimpleNamespace(dynamodb=Tapped(Strict(dynamodb), tap), s3=Tapped(s3, tap))
         plain = SimpleNamespace(dynamodb=Strict(dynamodb), s3=s3)
-        stores = [kernel_stores(clients, tables, Rules(), clock) for clients in (plain, tapped)]
+        stores = [KernelDoor({}), KernelDoor({})]
+        for door, clients in zip(stores, (plain, tapped), strict=True):
+            vars(door).update(clients=clients, places=places, clock=clock)
         return World(stores[0], clock, stores[1], tap, sweep_seconds=5)
 
     return new_world

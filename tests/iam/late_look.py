@@ -4,20 +4,16 @@
 `look` is the stream's part.
 """
 
-import os
 import sys
 
-from piecework.aws.clients import Clients
 from piecework.clock import now_in_ms
 from piecework.durable.due import Due
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.dues import AGENT_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.model.ports import ToolEntry
 from piecework.kernel.model.state import Connection
-from piecework.kernel.rules import Rules
-from piecework.kernel.service.service import Kernel
-from piecework.kernel.streams_wiring import streams_wiring
-from piecework.kernel.wiring import Stores, Tables, kernel_parts, kernel_stores
+from piecework.kernel.service.assigning import assign
+from piecework.kernel.wiring import KernelDoor
 
 NAME, CONSUMER = "late", "one"
 LONG_AGO_MS, LAPSED_MS = 60_000, 30_000
@@ -26,22 +22,18 @@ LARGE = "x" * 400_000  # over what an item keeps
 
 def prepare() -> None:
     """Nobody but us looks at them: their due times are taken away."""
-    clients, tables, lapsed = (
-        Clients(os.environ["AWS_ENDPOINT_URL"]),
-        Tables.from_env(os.environ),
-        now_in_ms() - LAPSED_MS,
-    )
-    stores = kernel_stores(clients, tables, Rules(), lambda: now_in_ms() - LONG_AGO_MS)
+    lapsed, stores = now_in_ms() - LAPSED_MS, KernelDoor()
+    vars(stores)["clock"] = lambda: now_in_ms() - LONG_AGO_MS
     stores.runners.publish(NAME, [ToolEntry("draw.line", LARGE, None, NAME, 0)])
     stores.runners.connect(Connection(NAME, CONSUMER), [], lapsed)
     stores.agents.connect(NAME, CONSUMER, lapsed)
     doubt(stores, lapsed)
     for kind in (AGENT_DUE, RUNNER_DUE):
         stores.due_times.remove(Due(lapsed, kind, pair_id(NAME, CONSUMER)))
-    block(kernel_parts().kernel)
+    block(KernelDoor())
 
 
-def doubt(stores: Stores, lapsed_ms: int) -> None:
+def doubt(stores: KernelDoor, lapsed_ms: int) -> None:
     """They were looked at before, and have shown no sign of life since."""
     consumer, linked = stores.agents.find(NAME, CONSUMER), stores.runners.find(Connection(NAME, CONSUMER))
     assert consumer is not None and linked is not None
@@ -49,18 +41,18 @@ def doubt(stores: Stores, lapsed_ms: int) -> None:
     stores.runners.doubt(linked, lapsed_ms)
 
 
-def block(kernel: Kernel) -> None:
+def block(door: KernelDoor) -> None:
     """An execution of the consumer's that waits for a signal."""
-    execution_id = kernel.create(NAME, None, {}).execution.id
-    kernel.assign(execution_id, CONSUMER, NAME)
-    session = kernel.get(execution_id).execution.session
+    execution_id = door.kernel.create(NAME, None, {}).execution.id
+    assign(door.commits, execution_id, CONSUMER, NAME)
+    session = door.kernel.get(execution_id).execution.session
     assert session is not None
-    kernel.intent(execution_id, session.id, Intent("wait", signal_type="go"))
+    door.kernel.intent(execution_id, session.id, Intent("wait", signal_type="go"))
 
 
 def look() -> None:
     """As after lost streams."""
-    streams = streams_wiring(lambda change: None).streams
+    streams = KernelDoor().streams
     streams.look_at_agent(NAME, CONSUMER)
     streams.look_at_runner(NAME, CONSUMER)
 

@@ -59,15 +59,11 @@ COMPOSITION_ROOTS = {
     "piecework.worker.wiring",
     "piecework.worker.edges_wiring",
     "piecework.kernel.wiring",
-    "piecework.kernel.http_wiring",
-    "piecework.kernel.hosted_wiring",
-    "piecework.kernel.streams_wiring",
 }
 STORES = {f"piecework.{door}.store" for door in DOORS}  # a door's adapters
 ONLY_WRAPS = {"piecework.models.openai"}  # an adapter that needs no AWS
 CIRCLES = {  # that are left: composition roots, which import each other inside functions
     frozenset({"worker.wiring", "worker.edges_wiring"}),
-    frozenset({"kernel.wiring", "kernel.hosted_wiring"}),
 }
 
 

@@ -9,12 +9,14 @@ from piecework.durable.due import Due, named_by, one_by_one, sweep
 from piecework.edge.batches import LEAST_MS, handled
 from piecework.errors import BadRequest
 from piecework.jsons import loads
-from piecework.kernel.model.dues import SWEEP, record_of
-from piecework.kernel.wiring import due_wiring
+from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, SWEEP, record_of
+from piecework.kernel.wiring import KernelDoor
 
 SWEEP_MS: Final = 20_000  # a third of the function's time; the next sweep comes after 30 s
+HALF_A_MINUTE_MS: Final = 30_000
+KINDS: Final = (EXECUTION_DUE, AGENT_DUE, RUNNER_DUE)
 
-wiring = due_wiring()
+door = KernelDoor().ready("liveness", "telemetry")
 
 
 def look(body: str) -> None:
@@ -22,7 +24,7 @@ def look(body: str) -> None:
     due = named_by(loads(body), "id")
     if due.kind == SWEEP:
         swept()
-    elif due.kind in wiring.fire:
+    elif due.kind in KINDS:
         fire(due)
     else:
         raise BadRequest("this version knows no due time of this kind")
@@ -30,31 +32,31 @@ def look(body: str) -> None:
 
 def fire(due: Due) -> None:
     """Look at a due time that has come, and say so where that brought anything: most connections just live on."""
-    if wiring.fire[due.kind](due):
-        wiring.telemetry.outcome("due", {"kind": due.kind, **record_of(due)}, {})
+    if door.liveness.fire(due):
+        door.telemetry.outcome("due", {"kind": due.kind, **record_of(due)}, {})
 
 
 def swept() -> dict[str, int]:
     """Have everything looked at whose time has come, as far as there is time: by messages, where there is a queue."""
-    until_ms = wiring.clock() + SWEEP_MS
-    looks = dict.fromkeys(wiring.fire, wiring.forward or one_by_one(fire, bug))
-    counts = sweep(wiring.times, looks, wiring.clock(), lambda: wiring.clock() < until_ms)
+    until_ms = door.clock() + SWEEP_MS
+    looks = dict.fromkeys(KINDS, door.forward or one_by_one(fire, bug))
+    counts = sweep(door.due_times, looks, door.clock(), lambda: door.clock() < until_ms)
     if counts["failed"] or "left" in counts:  # the looks say themselves what they brought
-        wiring.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
+        door.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
     return counts
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """The Lambda entry point, for the queue and for the schedule."""
     if "Records" not in event:
-        wiring.sweep_again()
+        door.nudge(Due(door.clock() + HALF_A_MINUTE_MS, SWEEP, ""), HALF_A_MINUTE_MS)
         return swept()
     return handled(event, look, bug, lambda: left_ms(context))
 
 
 def bug() -> None:
     """Log the error that is being handled."""
-    wiring.telemetry.bug("due")
+    door.telemetry.bug("due")
 
 
 def left_ms(context: Any) -> int:

@@ -4,9 +4,9 @@ from typing import Any, Protocol
 
 from piecework.edge.batches import handled
 from piecework.jsons import loads
-from piecework.kernel.hosted_wiring import kernel_hosted_wiring
+from piecework.kernel.wiring import KernelDoor
 
-wiring = kernel_hosted_wiring()
+door = KernelDoor().ready("hosted", "policy")
 
 
 class LambdaContext(Protocol):
@@ -18,14 +18,14 @@ class LambdaContext(Protocol):
 def look(body: str, until_ms: int) -> None:
     """Look at the execution that a message is about, and say what came of it."""
     execution_id = loads(body)["execution_id"]
-    came = wiring.hosted.look(execution_id, until_ms)
-    wiring.telemetry.outcome("hosted", {"execution_id": execution_id, "came": came}, {})
+    came = door.hosted.look(execution_id, until_ms)
+    door.telemetry.outcome("hosted", {"execution_id": execution_id, "came": came}, {})
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point; messages that could not be handled come back."""
     return handled(
         event,
-        lambda body: look(body, wiring.clock() + context.get_remaining_time_in_millis()),
-        lambda: wiring.telemetry.bug("hosted"),
+        lambda body: look(body, door.clock() + context.get_remaining_time_in_millis()),
+        lambda: door.telemetry.bug("hosted"),
     )

@@ -9,20 +9,20 @@ from kernel.http.api import create_app
 from kernel.http.doors import Door
 from kernel.http.events import refused, repaired
 from piecework.errors import BadRequest
-from piecework.kernel.http_wiring import http_wiring
+from piecework.kernel.wiring import KernelDoor
 
-wiring = http_wiring()
+door = KernelDoor().ready("kernel", "policy")
 app = create_app(
     Door(
-        kernel=wiring.kernel,
-        runners=wiring.runners,
-        counters=wiring.counters,
-        dispatcher=wiring.dispatcher,
-        ready=wiring.ready,
-        tokens=wiring.tokens,
-        origins=wiring.origins,
-        bug=wiring.telemetry.bug,
-        outcome=wiring.telemetry.outcome,
+        kernel=door.kernel,
+        runners=door.runners,
+        counters=door.counters,
+        dispatcher=door.dispatcher,
+        ready=lambda: door.executions.read("ready"),
+        tokens=door.tokens,
+        origins=door.origins,
+        bug=door.telemetry.bug,
+        outcome=door.telemetry.outcome,
         uses_threads=False,
     )
 )

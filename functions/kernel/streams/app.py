@@ -12,13 +12,13 @@ from piecework.errors import PieceworkError
 from piecework.kernel.streams.bells import Key, agent_key, monitor_key, runner_key
 from piecework.kernel.streams.monitor import Monitor
 from piecework.kernel.streams.opening import Stream
-from piecework.kernel.streams_wiring import streams_wiring
+from piecework.kernel.wiring import KernelDoor
 
 sys.setswitchinterval(SWITCH_SECONDS)
 hall = Hall()
-wiring = streams_wiring(hall.ring_for)
-hall.hear(wiring.bells)
-hall.keep(wiring.streams.keeper().keep)
+door = KernelDoor(hears=[hall.ring_for]).ready("streams")
+hall.hear(door.bells)
+hall.keep(door.streams.keeper().keep)
 app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
 
@@ -34,8 +34,8 @@ async def agent(request: Request) -> Response:
 
     def opened() -> tuple[Key, Stream, Callable[[], None]]:
         agent_id, consumer_id = ids(request, "agent_id", "consumer_id")
-        look = partial(wiring.streams.look_at_agent, agent_id, consumer_id)
-        return agent_key(agent_id, consumer_id), wiring.streams.agent(agent_id, consumer_id), look
+        look = partial(door.streams.look_at_agent, agent_id, consumer_id)
+        return agent_key(agent_id, consumer_id), door.streams.agent(agent_id, consumer_id), look
 
     return await _answer(request, opened)
 
@@ -47,8 +47,8 @@ async def runner(request: Request) -> Response:
     def opened() -> tuple[Key, Stream, Callable[[], None]]:
         runner_id, consumer_id = ids(request, "runner_id", "consumer_id")
         offered = tools(request)
-        look = partial(wiring.streams.look_at_runner, runner_id, consumer_id)
-        stream = wiring.streams.runner(runner_id, consumer_id, offered)
+        look = partial(door.streams.look_at_runner, runner_id, consumer_id)
+        stream = door.streams.runner(runner_id, consumer_id, offered)
         return runner_key(runner_id, consumer_id), stream, look
 
     return await _answer(request, opened)
@@ -59,7 +59,7 @@ async def monitor(request: Request, execution_id: str) -> Response:
     """What happens to an execution."""
 
     def opened() -> tuple[Key, Stream, None]:
-        return monitor_key(execution_id), wiring.streams.monitor(execution_id, after(request)), None
+        return monitor_key(execution_id), door.streams.monitor(execution_id, after(request)), None
 
     return await _answer(request, opened, "join")
 
@@ -67,9 +67,9 @@ async def monitor(request: Request, execution_id: str) -> Response:
 async def _answer(
     request: Request, opened: Callable[[], tuple[Key, Stream, Callable[[], None] | None]], path: str = "open"
 ) -> Response:
-    headers = {"X-Request-ID": request_id(request), **cors(request, wiring.origins)}
+    headers = {"X-Request-ID": request_id(request), **cors(request, door.origins)}
     try:
-        authorize(request, await hall.look(wiring.tokens, path))
+        authorize(request, await hall.look(door.tokens, path))
         key, stream, after_loss = await hall.look(opened, path)
     except PieceworkError as error:
         return refusal(error, headers)

@@ -1,17 +1,16 @@
 """One contract for bells, held against the fake and against DynamoDB; and who is rung for."""
 
 from dataclasses import replace
-from functools import partial
 from uuid import uuid4
 
 import pytest
 
 from piecework.errors import Unavailable
 from piecework.kernel.model.changes import Change
-from piecework.kernel.service.commits import Commits, Surroundings
 from piecework.kernel.store.bells import KernelBells
-from piecework.kernel.streams.bells import agent_key, ring, rung_by, runner_key
+from piecework.kernel.streams.bells import agent_key, rung_by, runner_key
 from tests.support.kernel.bells import FakeBells
+from tests.support.kernel.doors import a_door
 from tests.support.kernel.stage import KernelStage
 
 
@@ -93,8 +92,7 @@ def test_a_change_stands_when_nobody_can_be_rung_for(changes):
     stage.agent()
     execution = stage.create()
     [change] = [change for change in seen if change.pushes]
-    effects = [partial(ring, Broken())]
-    commits = Commits(stage.store.executions, stage.rules, Surroundings(), effects)
+    commits = a_door(stage.store, stage.clock, bells=Broken()).commits
 
     commits.store(replace(change, before=stage.state(execution), pushes=()))
     commits.store(replace(change, before=stage.state(execution)))

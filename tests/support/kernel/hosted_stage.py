@@ -9,14 +9,8 @@ from typing import Any
 from piecework.errors import LeaseLost, Unprocessable
 from piecework.extend.executors import Executor, Outcome, SilentLog, registered
 from piecework.extend.executors import executor as register
-from piecework.kernel.hosted.runs import Hosted, HostedPorts, Leases
-from piecework.kernel.hosted.wakes import Hosting, wakes
-from piecework.kernel.model.changes import Change
+from piecework.kernel.hosted.runs import Hosted, Leases
 from piecework.kernel.rules import Rules
-from piecework.kernel.service.assigning import RoundRobin
-from piecework.kernel.service.commits import Surroundings
-from piecework.kernel.service.dispatching import Queues
-from piecework.kernel.service.service import Kernel, Ports
 from tests.support.fakes import FakePieceTable, no_renewal
 from tests.support.kernel.house import House
 
@@ -78,24 +72,22 @@ class HostedHouse(House):
     """A kernel in memory whose hosted agents are `functions`, by name; nothing runs until `look` or `settle`."""
 
     def __init__(self, rules: Rules | None = None, **functions: Callable[..., Outcome]) -> None:
-        super().__init__(rules)
-        self.rules, self.wakes, self.delayed = rules or Rules(), list[str](), list[tuple[str, int]]()
-        self.leases, self.steps = FakeLeases(), FakePieceTable(self.clock)
         self.executors = {name: an_executor(name, function) for name, function in functions.items()}
+        self.rules, self.wakes, self.delayed = rules or Rules(), list[str](), list[tuple[str, int]]()
+        super().__init__(rules)
+        self.executions = self.door.executions
+        self.leases, self.steps = FakeLeases(), FakePieceTable(self.clock)
         tokens = count(1)
         self._token = lambda: f"token-{next(tokens)}"
-        self.executions: Any = self.store.executions
-        around = Surroundings(self.clock, lambda _: f"id-{next(self._ids):04d}", self._sleep, lambda: 1.0)
-        agents, runners = self.store.agents, self.store.runners
-        self.kernel = Kernel(
-            Ports(self.executions, agents, runners, self.policy, self.windows), rules, around, [self._wake]
-        )
-        others, self.dispatcher = RoundRobin(agents, self.clock, self.kernel), Queues(runners, self.clock, self.kernel)
-        self.kernel.connect(Hosting(others, self.executors, agents, self.kernel), self.dispatcher)
 
-    def _wake(self, change: Change) -> None:
-        if wakes(change):
-            self.wakes.append(change.after.id)
+    def parts(self) -> dict[str, Any]:
+        return {"can_wake": True, "hosted_names": self.executors, "wake": self._wake}
+
+    def _wake(self, execution_id: str, delay_ms: int) -> None:
+        if delay_ms:
+            self.delayed.append((execution_id, delay_ms))
+        else:
+            self.wakes.append(execution_id)
 
     def named(self, name: str) -> Executor:
         if name not in self.executors:
@@ -110,10 +102,10 @@ class HostedHouse(House):
             "leases": self.leases,
             "steps": self.steps,
             "executor_of": self.named,
-            "wake": lambda execution_id, delay_ms: self.delayed.append((execution_id, delay_ms)),
+            "wake": self._wake,
             "log": SilentLog(),
         }
-        return Hosted(HostedPorts(**ports | other), self.rules, self.clock, self._token, no_renewal)
+        return Hosted(**ports | other, rules=self.rules, clock=self.clock, token=self._token, renewal=no_renewal)
 
     def look(self, execution_id: str, **other: Any) -> str:
         """What a wake-up comes to."""

@@ -9,11 +9,8 @@ from piecework.kernel.model.ports import Consumer, Linked
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
 from piecework.kernel.rules import Rules
-from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.commits import Surroundings
-from piecework.kernel.service.dispatching import Queues
-from piecework.kernel.service.effects import Effect
-from piecework.kernel.service.service import Kernel, Ports
+from tests.support.kernel.doors import a_door
 from tests.support.kernel.fakes import new_store
 
 FOR_EVER = 10**15
@@ -55,16 +52,13 @@ class House:
         self.now, self._ids, self.slept = 1_750_000_000_000, count(1), 0.0
         self.store, self.policy, self.windows = new_store(self.clock, rules), Says(), Windows()
         around = Surroundings(self.clock, lambda _: f"id-{next(self._ids):04d}", self._sleep, lambda: 1.0)
-        agents, runners = self.store.agents, self.store.runners
-        ports = Ports(self.store.executions, agents, runners, self.policy, self.windows)
-        self.kernel = Kernel(ports, rules, around)
-        self.assigner = RoundRobin(agents, self.clock, self.kernel)
-        self.dispatcher = Queues(runners, self.clock, self.kernel)
-        self.kernel.connect(self.assigner, self.dispatcher)
+        parts = {"policy": self.policy, "windows": self.windows, "around": around, **self.parts()}
+        self.door = a_door(self.store, self.clock, rules, **parts)
+        self.kernel, self.assigner, self.dispatcher = self.door.kernel, self.door.assigner, self.door.dispatcher
 
-    def follow(self, *effects: Effect) -> None:
-        """Have these effects follow each commit, and nothing else."""
-        self.kernel._commits._effects = effects
+    def parts(self) -> dict[str, Any]:
+        """What else is put in the place of the door's own."""
+        return {}
 
     def clock(self) -> int:
         return self.now

@@ -20,19 +20,13 @@ from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE
 from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
 from piecework.kernel.rules import Rules
-from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.commits import Surroundings
-from piecework.kernel.service.dispatching import Queues
-from piecework.kernel.service.service import Kernel, Ports
-from piecework.kernel.streams.feeds import Stores
-from piecework.kernel.streams.liveness import Liveness
-from piecework.kernel.streams.opening import Stream, Streams
+from piecework.kernel.streams.opening import Stream
 from piecework.kernel.streams.push_streams import PushStream
 from piecework.kernel.wire.frames import HEARTBEAT
-from piecework.kernel.wiring import counting
 from tests.support.fakes import START_MS, FakeClock
+from tests.support.kernel.doors import a_door
 from tests.support.kernel.fakes import new_store
-from tests.support.kernel.policies import FakeRateWindows
 
 LOOK_SECONDS = 0.25
 KINDS = (EXECUTION_DUE, AGENT_DUE, RUNNER_DUE)
@@ -123,31 +117,15 @@ class KernelStage:
         store: Any = None,
         policy: Any = None,
         sleep: Callable[[float], None] = lambda seconds: None,
+        **other: Any,
     ) -> None:
         self.clock, self.rules, self._sleep = clock or FakeClock(START_MS), rules or Rules(), sleep
         self.store = store or new_store(self.clock, self.rules)
-        ports = Ports(
-            self.store.executions, self.store.agents, self.store.runners, policy or Everything(), FakeRateWindows()
-        )
         around = Surroundings(clock=self.clock, sleep=sleep)
-        self.kernel = Kernel(ports, self.rules, around, [counting(self.store.counters)])
-        assigner = RoundRobin(self.store.agents, self.clock, self.kernel)
-        self.dispatcher = Queues(self.store.runners, self.clock, self.kernel)
-        self.kernel.connect(assigner, self.dispatcher)
-        stores = Stores(self.store.executions, self.store.agents, self.store.runners)
-        self.liveness = Liveness(
-            stores, self.kernel, self.dispatcher, self.store.due_times, self.clock, lambda due, delay_ms: None
-        )
-        self.streams = Streams(
-            stores,
-            self.store.outbox,
-            self.kernel,
-            assigner,
-            self.dispatcher,
-            self.liveness,
-            self.rules,
-            self.clock,
-        )
+        parts = {"policy": policy or Everything(), "around": around, "nudge": lambda due, delay_ms: None}
+        self.door = a_door(self.store, self.clock, self.rules, **parts, **other)
+        self.kernel, self.dispatcher = self.door.kernel, self.door.dispatcher
+        self.liveness, self.streams = self.door.liveness, self.door.streams
         has_keeper = hasattr(self.streams, "keeper")  # the streams of earlier versions renew their leases themselves
         self.keeper: Any = self.streams.keeper() if has_keeper else None
         self.lines: list[Line] = []

@@ -19,10 +19,10 @@ from piecework.kernel.model.state import Connection, Execution, Status
 from piecework.kernel.rules import Rules
 from tests.support.crash import Tap, Tapped
 from tests.support.fakes import FakeClock
+from tests.support.kernel.doors import PORTS
 from tests.support.kernel.stage import GATED, KernelStage, Line
 
 RECOVERY_SECONDS = 90
-PORTS = ("executions", "agents", "runners", "outbox", "counters", "due_times")
 
 
 def tapped_ports(store: Any, tap: Tap) -> Any:

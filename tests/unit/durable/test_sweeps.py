@@ -4,18 +4,20 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from piecework.durable.due import Due
 from piecework.errors import Unavailable
-from piecework.kernel import wiring as kernel_wiring
-from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE
+from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, message_of
 from piecework.worker import wiring as hire_wiring
 from piecework.worker.record.execution import TASK_DUE
 from tests.support.fakes import START_MS, FakeClock
+from tests.support.kernel.functions import kernel_function
 from tests.support.kernel.stage import KernelStage
 from tests.support.worker.door_fakes import FakeDueTimes
 
@@ -39,15 +41,12 @@ class Telemetry:
 class Sweeper:
     """The kernel door's due function over due times in memory."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, forward: Any = None) -> None:
+    def __init__(self, open_functions: ExitStack, forward: Any = None) -> None:
         self.clock, self.times, self.fired = FakeClock(START_MS), FakeDueTimes(), list[Due]()
-        self.broken, self.takes_seconds = set[str](), 0.0
-        fire = dict.fromkeys(KINDS, self._fire)
-        given = (self.times, fire, lambda: None, self.clock, Telemetry())
-        self.wiring = kernel_wiring.KernelDueWiring(*given, **({"forward": forward} if forward else {}))
-        monkeypatch.setattr(kernel_wiring, "due_wiring", lambda: self.wiring)
-        monkeypatch.delitem(sys.modules, "kernel.due.app", raising=False)
-        self.app = importlib.import_module("kernel.due.app")
+        self.broken, self.takes_seconds, self.telemetry = set[str](), 0.0, Telemetry()
+        parts = {"due_times": self.times, "liveness": SimpleNamespace(fire=self._fire), "clock": self.clock}
+        parts |= {"forward": forward, "telemetry": self.telemetry}
+        self.app = open_functions.enter_context(kernel_function("due", **parts))
 
     def _fire(self, due: Due) -> None:
         self.clock.move(self.takes_seconds)
@@ -66,9 +65,14 @@ class Sweeper:
 
 
 @pytest.fixture
-def sweeper(monkeypatch) -> Iterator[Sweeper]:
-    yield Sweeper(monkeypatch)
-    sys.modules.pop("kernel.due.app", None)
+def functions() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+@pytest.fixture
+def sweeper(functions) -> Sweeper:
+    return Sweeper(functions)
 
 
 def names(count: int) -> list[str]:
@@ -83,7 +87,7 @@ def test_a_record_that_cannot_be_read_holds_up_none_of_the_fifteen_others(sweepe
 
     assert [due.id for due in sweeper.fired] == names(16)[1:]
     assert counts == {"failed": 1, EXECUTION_DUE: 15}
-    assert sweeper.wiring.telemetry.bugs == 1
+    assert sweeper.telemetry.bugs == 1
 
 
 def test_a_sweep_ends_in_time_and_the_next_one_goes_on(sweeper):
@@ -112,14 +116,14 @@ def test_kinds_take_turns_however_much_has_come_of_one(sweeper):
     assert places[AGENT_DUE] <= 10 and places[RUNNER_DUE] <= 11
 
 
-def test_a_sweep_has_its_work_done_by_messages_ten_in_one_request(monkeypatch):
+def test_a_sweep_has_its_work_done_by_messages_ten_in_one_request(functions):
     sent: list[list[Due]] = []
 
     def forward(portion: Any) -> int:
         sent.append(list(portion))
         return 1 if len(sent) == 2 else 0
 
-    sweeper = Sweeper(monkeypatch, forward)
+    sweeper = Sweeper(functions, forward)
     sweeper.put(EXECUTION_DUE, *names(25))
 
     counts = sweeper.sweep()
@@ -129,14 +133,14 @@ def test_a_sweep_has_its_work_done_by_messages_ten_in_one_request(monkeypatch):
     assert sweeper.fired == []
 
 
-def test_a_sweep_sends_no_more_than_a_thousand_of_a_kind_and_says_that_there_is_more(monkeypatch):
+def test_a_sweep_sends_no_more_than_a_thousand_of_a_kind_and_says_that_there_is_more(functions):
     sent: list[Due] = []
 
     def forward(portion: Any) -> int:
         sent.extend(portion)
         return 0
 
-    sweeper = Sweeper(monkeypatch, forward)
+    sweeper = Sweeper(functions, forward)
     sweeper.put(EXECUTION_DUE, *names(1_030))
     sweeper.put(AGENT_DUE, *(f"agent-{number}" for number in range(50)))
 
@@ -155,9 +159,9 @@ class Broken(FakeDueTimes):
         yield from super().ripe(kind, now_ms)
 
 
-def test_a_kind_that_is_out_of_reach_holds_up_no_other(monkeypatch):
+def test_a_kind_that_is_out_of_reach_holds_up_no_other(monkeypatch, functions):
     monkeypatch.setattr(sys.modules[__name__], "FakeDueTimes", Broken)
-    sweeper = Sweeper(monkeypatch)
+    sweeper = Sweeper(functions)
     sweeper.put(EXECUTION_DUE, "one")
     sweeper.put(AGENT_DUE, "an agent")
 
@@ -167,47 +171,39 @@ def test_a_kind_that_is_out_of_reach_holds_up_no_other(monkeypatch):
 def test_a_message_that_a_sweep_has_sent_is_looked_at_as_any_other(sweeper):
     due = Due(START_MS, EXECUTION_DUE, "one")
     sweeper.times.put(due)
-    message = {"messageId": "m", "body": json.dumps(kernel_wiring.due_message(due))}
+    message = {"messageId": "m", "body": json.dumps(message_of(due))}
 
     assert sweeper.app.handler({"Records": [message]}, None) == {"batchItemFailures": []}
     assert sweeper.fired == [due]
 
 
-def test_an_execution_that_cannot_be_read_holds_up_no_timeout_of_another(monkeypatch):
+def test_an_execution_that_cannot_be_read_holds_up_no_timeout_of_another(monkeypatch, functions):
     stage = KernelStage()
     executions = [stage.create({"n": number}) for number in range(16)]
     stage.store.kept[executions[3]].execution = None  # what a version that cannot read it meets
-    made = kernel_wiring.KernelDueWiring(
-        stage.store.due_times, dict.fromkeys(KINDS, stage.liveness.fire), lambda: None, stage.clock, Telemetry()
-    )
-    monkeypatch.setattr(kernel_wiring, "due_wiring", lambda: made)
-    monkeypatch.delitem(sys.modules, "kernel.due.app", raising=False)
-    app = importlib.import_module("kernel.due.app")
+    parts = {"due_times": stage.store.due_times, "liveness": stage.liveness, "clock": stage.clock}
+    app = functions.enter_context(kernel_function("due", telemetry=Telemetry(), **parts))
     monkeypatch.setattr(type(stage.store.executions), "read", reading(type(stage.store.executions).read, executions[3]))
     stage.clock.move(3_601)
 
     app.handler(SCHEDULE, None)
 
     ended = [stage.status(name).value for name in executions if name != executions[3]]
-    sys.modules.pop("kernel.due.app", None)
     assert ended == ["failed"] * 15
 
 
 class Watch:
     """The kernel door's due function over a stage; with a queue, what a sweep sends on is looked at at once."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, has_queue: bool) -> None:
+    def __init__(self, open_functions: ExitStack, *, has_queue: bool) -> None:
         self.stage, self.telemetry = KernelStage(), Telemetry()
-        fire = dict.fromkeys(KINDS, self.stage.liveness.fire)
-        given = (self.stage.store.due_times, fire, lambda: None, self.stage.clock, self.telemetry)
-        made = kernel_wiring.KernelDueWiring(*given, **({"forward": self.forward} if has_queue else {}))
-        monkeypatch.setattr(kernel_wiring, "due_wiring", lambda: made)
-        monkeypatch.delitem(sys.modules, "kernel.due.app", raising=False)
-        self.app = importlib.import_module("kernel.due.app")
+        parts = {"due_times": self.stage.store.due_times, "liveness": self.stage.liveness, "clock": self.stage.clock}
+        parts |= {"telemetry": self.telemetry, "forward": self.forward if has_queue else None}
+        self.app = open_functions.enter_context(kernel_function("due", **parts))
 
     def forward(self, portion: Any) -> int:
         for due in portion:
-            body = json.dumps(kernel_wiring.due_message(due))
+            body = json.dumps(message_of(due))
             assert self.app.handler({"Records": [{"messageId": "m", "body": body}]}, None) == {"batchItemFailures": []}
         return 0
 
@@ -227,9 +223,8 @@ class Watch:
 
 
 @pytest.fixture(params=[False, True], ids=["alone", "with a queue"])
-def watch(request, monkeypatch) -> Iterator[Watch]:
-    yield Watch(monkeypatch, has_queue=request.param)
-    sys.modules.pop("kernel.due.app", None)
+def watch(request, functions) -> Watch:
+    return Watch(functions, has_queue=request.param)
 
 
 def test_looks_at_connections_that_live_leave_no_line_in_the_log(watch):

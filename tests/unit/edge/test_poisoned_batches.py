@@ -12,14 +12,14 @@ import pytest
 from piecework.edge.batches import handled
 from piecework.errors import Unavailable
 from tests.support.fakes import START_MS
+from tests.support.kernel.functions import kernel_function
 
 MODULES = {
     "worker.due.app": ("piecework.worker.wiring", "due_wiring"),
-    "kernel.due.app": ("piecework.kernel.wiring", "due_wiring"),
-    "kernel.hosted.app": ("piecework.kernel.hosted_wiring", "kernel_hosted_wiring"),
     "worker.task.app": ("piecework.worker.wiring", "hire_wiring"),
     "worker.webhook.app": ("piecework.worker.edges_wiring", "webhook_wiring"),
 }
+KERNEL = ("kernel.due.app", "kernel.hosted.app")
 GOOD = {
     "worker.due.app": {"kind": "task", "contract_id": "ctr_a", "due_ms": START_MS},
     "kernel.due.app": {"kind": "kernel", "id": "an execution", "due_ms": START_MS},
@@ -50,10 +50,21 @@ class Function:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         self.seen, self.telemetry = list[str](), Telemetry()
+        if name in KERNEL:
+            self.app = self._of_kernel(name)
+            return
         module, factory = MODULES[name]
         monkeypatch.setattr(importlib.import_module(module), factory, self._wiring)
         monkeypatch.delitem(sys.modules, name, raising=False)
         self.app = importlib.import_module(name)
+
+    def _of_kernel(self, name: str) -> Any:
+        parts = {
+            "liveness": SimpleNamespace(fire=lambda due: self.seen.append(due.id)),
+            "hosted": SimpleNamespace(look=lambda execution_id, until_ms: self.seen.append(execution_id)),
+        }
+        with kernel_function(name.split(".")[1], clock=lambda: START_MS, telemetry=self.telemetry, **parts) as app:
+            return app
 
     def _wiring(self) -> Any:
         def fire(due: Any, *more: Any) -> Any:
@@ -64,19 +75,18 @@ class Function:
 
         driving = SimpleNamespace(fire=fire, drive=drive)
         return SimpleNamespace(
-            fire={"task": fire, "kernel": fire},
+            fire={"task": fire},
             forward=None,
             looks={},
             times=None,
             clock=lambda: START_MS,
             telemetry=self.telemetry,
-            hosted=SimpleNamespace(look=lambda execution_id, until_ms: self.seen.append(execution_id)),
             worker=SimpleNamespace(driving=driving),
             sender=SimpleNamespace(handle=lambda wanted: self.seen.append(wanted.contract_id)),
         )
 
 
-@pytest.fixture(params=MODULES)
+@pytest.fixture(params=[*MODULES, *KERNEL])
 def function(request, monkeypatch):
     made = Function(monkeypatch, request.param)
     made.good = json.dumps(GOOD[request.param])

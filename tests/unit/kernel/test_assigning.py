@@ -73,7 +73,7 @@ def a_board(*waiting: str, consumers: str = "ab", until_ms: int = 10, is_open: b
 
 
 def offered(agents: Any, kernel: Any) -> int:
-    return RoundRobin(agents, lambda: 5, kernel).offer("agent")
+    return RoundRobin(agents, lambda: 5, kernel.assign).offer("agent")
 
 
 def test_executions_go_round_oldest_first():

@@ -1,18 +1,19 @@
 """The kernel door's due function: what it does with the schedule's event and with messages."""
 
-import importlib
 import json
-import sys
+from types import SimpleNamespace
 
 import pytest
+from botocore.session import Session
 
+from piecework.aws import clients
 from piecework.durable.due import Due
-from piecework.errors import Unavailable
-from piecework.kernel import wiring as kernel_wiring
+from piecework.errors import SettingsError, Unavailable
 from piecework.kernel.model.dues import EXECUTION_DUE, SWEEP
 from piecework.kernel.rules import Rules
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
+from tests.support.kernel.functions import kernel_function
 
 RIPE = Due(START_MS, EXECUTION_DUE, "an execution")
 COMING = Due(START_MS + 60_000, EXECUTION_DUE, "another")
@@ -32,7 +33,7 @@ class Telemetry:
 
 
 @pytest.fixture
-def due(monkeypatch):
+def due():
     """The function over due times in memory; `fired` are those it looked at, `again` counts sweeps it asked for."""
     clock = FakeClock(START_MS)
     times = new_store(clock, Rules()).due_times
@@ -44,15 +45,16 @@ def due(monkeypatch):
         fired.append(one)
         times.remove(one)
 
-    made = kernel_wiring.KernelDueWiring(
-        times, {EXECUTION_DUE: fire}, lambda: again.append(clock()), clock, Telemetry()
-    )
-    monkeypatch.setattr(kernel_wiring, "due_wiring", lambda: made)
-    monkeypatch.delitem(sys.modules, "kernel.due.app", raising=False)
-    app = importlib.import_module("kernel.due.app")
-    app.fired, app.again, app.clock = fired, again, clock
-    yield app
-    sys.modules.pop("kernel.due.app", None)
+    parts = {
+        "due_times": times,
+        "liveness": SimpleNamespace(fire=fire),
+        "nudge": lambda *told: again.append(told),
+        "clock": clock,
+        "telemetry": Telemetry(),
+    }
+    with kernel_function("due", **parts) as app:
+        app.fired, app.again, app.clock = fired, again, clock
+        yield app
 
 
 def message(due, number="1"):
@@ -61,15 +63,15 @@ def message(due, number="1"):
 
 def test_the_schedule_has_everything_looked_at_that_has_come_and_another_sweep_follow(due):
     for one in (RIPE, COMING):
-        due.wiring.times.put(one)
+        due.door.due_times.put(one)
 
     assert due.handler({"source": "aws.events"}, None) == {"failed": 0, EXECUTION_DUE: 1}
     assert due.fired == [RIPE]
-    assert due.again == [START_MS]
+    assert len(due.again) == 1
 
 
 def test_the_sweep_that_follows_asks_for_no_further_one(due):
-    due.wiring.times.put(RIPE)
+    due.door.due_times.put(RIPE)
 
     answer = due.handler({"Records": [message(Due(START_MS, SWEEP, ""))]}, None)
 
@@ -78,10 +80,10 @@ def test_the_sweep_that_follows_asks_for_no_further_one(due):
 
 
 def test_a_message_has_one_record_looked_at(due):
-    due.wiring.times.put(RIPE)
+    due.door.due_times.put(RIPE)
 
     assert due.handler({"Records": [message(COMING)]}, None) == {"batchItemFailures": []}
-    assert (due.fired, due.wiring.telemetry.outcomes) == ([COMING], [])
+    assert (due.fired, due.door.telemetry.outcomes) == ([COMING], [])
 
 
 def test_a_message_that_cannot_be_looked_at_comes_again_and_the_others_do_not(due):
@@ -90,22 +92,39 @@ def test_a_message_that_cannot_be_looked_at_comes_again_and_the_others_do_not(du
     answer = due.handler({"Records": [message(lost, "1"), message(RIPE, "2")]}, None)
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": "1"}]}
-    assert (due.fired, due.wiring.telemetry.bugs) == ([RIPE], ["due"])
+    assert (due.fired, due.door.telemetry.bugs) == ([RIPE], ["due"])
 
 
 def test_a_sweep_that_fails_in_part_says_so(due):
-    due.wiring.times.put(Due(START_MS, EXECUTION_DUE, "out of reach"))
+    due.door.due_times.put(Due(START_MS, EXECUTION_DUE, "out of reach"))
 
     assert due.handler({"source": "aws.events"}, None) == {"failed": 1}
-    assert due.wiring.telemetry.outcomes == [("sweep", {"failed": 1}, {"DueTimesFailed": 1})]
+    assert due.door.telemetry.outcomes == [("sweep", {"failed": 1}, {"DueTimesFailed": 1})]
 
 
-def test_the_sweep_that_follows_comes_half_a_minute_later(monkeypatch):
-    sent = []
-    parts = type("Parts", (), {"due_times": None, "clock": staticmethod(lambda: START_MS)})
-    parts.liveness = type("Liveness", (), {"fire": None, "nudge": staticmethod(lambda *told: sent.append(told))})
-    monkeypatch.setattr(kernel_wiring, "kernel_parts", lambda: parts)
+def test_the_sweep_that_follows_comes_half_a_minute_later(due):
+    due.handler({"source": "aws.events"}, None)
 
-    kernel_wiring.due_wiring().sweep_again()
+    assert due.again == [(Due(START_MS + 30_000, SWEEP, ""), 30_000)]
 
-    assert sent == [(Due(START_MS + 30_000, SWEEP, ""), 30_000)]
+
+def test_a_broken_policy_stops_no_due_time(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("rules: [")
+    settings = {"PIECEWORK_POLICY": str(policy)}
+
+    for name in ("due", "streams"):
+        with kernel_function(name, settings) as app:
+            assert "policy" not in vars(app.door)
+    with pytest.raises(SettingsError), kernel_function("http", settings):
+        pass
+
+
+def test_one_session_of_aws_serves_all_parts_of_a_hosted_run(monkeypatch):
+    made = []
+    monkeypatch.setattr(clients, "Session", lambda: made.append(1) or Session())
+
+    with kernel_function("hosted") as app:
+        app.door.clients.sqs  # noqa: B018  # as its first wake-up does
+
+    assert len(made) == 1

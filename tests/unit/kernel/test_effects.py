@@ -8,10 +8,21 @@ from piecework.errors import Unavailable
 from tests.support.kernel.house import House
 
 
+class Following(House):
+    """A house in which these effects follow a commit, and nothing else."""
+
+    def __init__(self, *effects):
+        self.effects = effects
+        super().__init__()
+
+    def parts(self):
+        return {"effects": self.effects}
+
+
 def test_effects_follow_in_their_order_once_the_change_is_stored():
-    house, seen = House(), []
+    seen = []
+    house = Following(lambda change: seen.append("first"), lambda change: seen.append("second"))
     house.store.on_commit = lambda change, applied: seen.append("stored") if applied else None
-    house.follow(lambda change: seen.append("first"), lambda change: seen.append("second"))
 
     house.kernel.create("triage", None, {})
 
@@ -22,12 +33,12 @@ def test_effects_follow_in_their_order_once_the_change_is_stored():
     ("trouble", "level"), [(Unavailable("the table"), logging.WARNING), (KeyError("a bug"), logging.ERROR)]
 )
 def test_an_effect_that_fails_is_logged_and_hides_neither_the_commit_nor_the_next_effect(caplog, trouble, level):
-    house, seen = House(), []
+    seen = []
 
     def ring(change):
         raise trouble
 
-    house.follow(ring, seen.append)
+    house = Following(ring, seen.append)
     view = house.kernel.create("triage", {"n": 1}, {})
 
     assert view.execution == house.state(view.execution.id) == seen[0].after

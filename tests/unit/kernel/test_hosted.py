@@ -8,11 +8,11 @@ from executors.refund_desk import refund_desk
 from piecework.errors import PolicyDenied, Refused, Retryable, ToolFailed, Unavailable
 from piecework.extend.executors import Outcome
 from piecework.kernel.hosted.runs import FAILED, LEASE_MS, LOST, MOST_TRIES
-from piecework.kernel.hosted.wakes import Hosting
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.state import Status
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.policy.verdicts import Decision, Verdict
+from tests.support.kernel.doors import a_door
 from tests.support.kernel.hosted_stage import HostedHouse, an_executor
 
 TOOL = "geo.lookup"
@@ -378,10 +378,10 @@ def test_a_lost_wake_up_is_made_up_for_by_the_due_time():
 def test_a_wake_up_that_cannot_be_sent_does_not_undo_its_change():
     house = a_house()
 
-    def out_of_reach(execution_id):
+    def out_of_reach(execution_id, delay_ms):
         raise Unavailable("the queue")
 
-    house.executions._wake = out_of_reach
+    vars(house.door)["wake"] = out_of_reach
     execution_id = house.begin()
 
     assert house.state(execution_id).session.consumer_id == HOSTED
@@ -434,15 +434,14 @@ def test_a_registered_executor_goes_before_a_connected_agent_of_its_name():
 
 def test_who_cannot_wake_an_executor_leaves_its_executions_to_those_who_can():
     house = a_house()
-    unable = Hosting(house.assigner, house.executors, house.store.agents, house.kernel, can_wake=False)
-    house.kernel.connect(unable, house.dispatcher)
+    unable = a_door(house.store, house.clock, can_wake=False, hosted_names=house.executors)
     house.join("stranger", "desk")
 
-    execution_id = house.begin("desk")
+    execution_id = unable.kernel.create("desk", None, {}).execution.id
 
     assert house.state(execution_id).status is Status.PENDING
-    able = Hosting(house.assigner, house.executors, house.store.agents, house.kernel)
-    assert able.offer("desk") == 1
+    assert unable.assigner.offer("desk") == 0
+    assert house.assigner.offer("desk") == 1
     assert house.settle() == ["suspended"]
 
 

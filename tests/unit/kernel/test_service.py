@@ -20,6 +20,7 @@ from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.ports import ConnectionTaken, Moved, Row
 from piecework.kernel.model.state import Status
 from piecework.kernel.policy.verdicts import Decision, RateLimit, Verdict
+from piecework.kernel.service.assigning import assign
 from piecework.kernel.service.commits import Surroundings
 from piecework.kernel.wire.cursors import cursor_of, place_of
 from tests.support.kernel.house import House
@@ -198,7 +199,7 @@ def test_a_twin_that_finds_the_window_full_gets_the_answer_of_the_other(house):
             house.windows.taken = 0
             house.act(execution_id, call)
 
-    house.kernel._intents._around = Surroundings(sleep=sleep)
+    house.door.commits.around = Surroundings(sleep=sleep)
     assert house.act(execution_id, call)["accepted"] is True
     assert house.types(execution_id).count("intent.denied") == 0
 
@@ -446,8 +447,8 @@ def test_an_assignment_of_long_ago_is_not_made(house):
         raise Moved
 
     house.store.on_commit = slow
-    assert house.kernel.assign(execution_id, "c1", "triage") is False
-    assert house.kernel.assign("nobody", "c1", "triage") is False
+    assert assign(house.door.commits, execution_id, "c1", "triage") is False
+    assert assign(house.door.commits, "nobody", "c1", "triage") is False
 
 
 def test_a_tainted_execution_takes_neither_intents_nor_results(house):

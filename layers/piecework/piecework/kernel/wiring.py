@@ -1,261 +1,308 @@
-"""The composition root of the kernel door: one kernel over its tables, for each of the door's functions.
+"""The composition root: the kernel door's parts, made from the process environment when they are first used.
 
-kernel_parts()                                   # HTTP, hosted agents
-kernel_parts(heard=hall.ring_for)                # streams: changes of this process are heard at once
-due_wiring()                                     # due times
+A function touches what it uses, so it imports and opens nothing else: who fires due times never loads a policy. Tests
+put stores of their own in the place of the tables.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from piecework.errors import PieceworkError
-from piecework.kernel.hosted_wiring import HOSTED_QUEUE_URL
-from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, SWEEP
+from piecework.aws.clients import Clients
+from piecework.aws.due_table import DueTable
+from piecework.aws.queues import Queue
+from piecework.aws.table import THE_KERNEL, Table
+from piecework.aws.telemetry import LambdaTelemetry
+from piecework.clock import now_in_ms
+from piecework.edge.tokens import parse_tokens
+from piecework.errors import PieceworkError, SettingsError
+from piecework.extend.manifest import Bundle, load
+from piecework.kernel.hosted.wakes import Hosting, wakes
+from piecework.kernel.model.dues import message_of
+from piecework.kernel.model.metrics import counts_of
+from piecework.kernel.model.ports import Agents, Counters, Executions, Outbox, Runners, Stores
+from piecework.kernel.rules import Rules
+from piecework.kernel.service.assigning import RoundRobin, assign
+from piecework.kernel.service.commits import Commits, Surroundings
+from piecework.kernel.service.dispatching import Queues, hand_out
+from piecework.kernel.service.service import Kernel
+from piecework.kernel.store.agents import KernelAgents
+from piecework.kernel.store.bells import KernelBells
+from piecework.kernel.store.counters import KernelCounters
+from piecework.kernel.store.outbox import KernelOutbox
+from piecework.kernel.store.rate_table import RateTable
+from piecework.kernel.store.runners import KernelRunners
+from piecework.kernel.store.table import KernelTable
+from piecework.kernel.store.values import KernelValues
+from piecework.kernel.streams.bells import BellRows, ring
 from piecework.settings import Reader
 
-HALF_A_MINUTE_MS: Final = 30_000
-
 if TYPE_CHECKING:
-    from piecework.aws.clients import Clients
-    from piecework.aws.telemetry import LambdaTelemetry
-    from piecework.durable.due import Due, DueTimes, Looks, Nudge
-    from piecework.jsons import Json
+    from piecework.durable.due import Due, DueTimes, Looks
+    from piecework.kernel.hosted.runs import Hosted
     from piecework.kernel.model.changes import Change
-    from piecework.kernel.model.ports import Agents, Counters, Executions, Outbox, Runners
-    from piecework.kernel.rules import Rules
-    from piecework.kernel.service.commits import Assigner
-    from piecework.kernel.service.dispatching import Queues
+    from piecework.kernel.policy.rules import Policy
+    from piecework.kernel.policy.verdicts import Call, Verdict
+    from piecework.kernel.policy.windows import RateWindows
     from piecework.kernel.service.effects import Effect
-    from piecework.kernel.service.service import Kernel
-    from piecework.kernel.store.bells import KernelBells
-    from piecework.kernel.streams.bells import BellRows
     from piecework.kernel.streams.liveness import Liveness
+    from piecework.kernel.streams.opening import Streams
+
+HOSTED_QUEUE_URL: Final = "PIECEWORK_KERNEL_HOSTED_QUEUE_URL"
+
+Tokens = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
+class Places(NamedTuple):
     """Where the door keeps things."""
 
-    kernel: str
-    due: str
+    table: str
+    due_table: str
     bucket: str
-    due_queue_url: str  # for early looks at near due times; empty: only sweeps
-    hosted_queue_url: str  # for wake-ups of hosted agents; empty: of a function that assigns none
 
-    @classmethod
-    def from_env(cls, env: Mapping[str, str]) -> Tables:
-        """Raises SettingsError when one is missing."""
-        reader = Reader(env)
-        tables = cls(
-            kernel=reader.needed("PIECEWORK_KERNEL_TABLE"),
-            due=reader.needed("PIECEWORK_DUE_TABLE"),
-            bucket=reader.needed("PIECEWORK_BUCKET"),
-            due_queue_url=reader.text("PIECEWORK_KERNEL_DUE_QUEUE_URL", ""),
-            hosted_queue_url=reader.text(HOSTED_QUEUE_URL, ""),
+
+class KernelDoor:
+    """The kernel door; a part that lacks a setting, or finds one without meaning, raises SettingsError."""
+
+    def __init__(self, env: Mapping[str, str] = os.environ, hears: Sequence[Effect] = ()) -> None:
+        """`hears` are told of every change of this process, as its own streams are."""
+        self._env, self._hears, self.clock = env, hears, now_in_ms
+
+    def ready(self, *parts: str) -> Self:
+        """Make these parts now, while the environment starts, instead of in the first request."""
+        for part in parts:
+            getattr(self, part)
+        return self
+
+    @cached_property
+    def effects(self) -> tuple[Effect, ...]:
+        """What follows each commit, in this order; see service/effects.py."""
+        return (self._count, self._ring, *self._hears, self._wake, self._dispatch, self._offer)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The door's operations."""
+        return Kernel(self.stores, self.commits, self.assigner, self.dispatcher, self._judge, self.windows)
+
+    @cached_property
+    def streams(self) -> Streams:
+        """Opens the streams of agents, runners and readers of a log."""
+        from piecework.kernel.streams.opening import Streams
+
+        giving = (self.kernel, self.assigner, self.dispatcher, self.liveness)
+        return Streams(self.stores, self.outbox, *giving, self.rules, self.clock)
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        """Looks at what a due time is about."""
+        from piecework.kernel.streams.liveness import Liveness
+
+        return Liveness(self.stores, self.kernel, self.dispatcher, self.due_times, self.clock, self.nudge)
+
+    @cached_property
+    def hosted(self) -> Hosted:
+        """Runs hosted agents."""
+        from piecework.aws.steps_table import hosted_steps
+        from piecework.kernel.hosted.runs import Hosted
+        from piecework.kernel.store.hosted import HostedLeases
+
+        if not self.can_wake:
+            raise SettingsError(f"set {HOSTED_QUEUE_URL}")
+        return Hosted(
+            executions=self.executions,
+            kernel=self.kernel,
+            leases=HostedLeases(self.clients.dynamodb, self.places.table),
+            steps=hosted_steps(self.clients.dynamodb, self.places.table),
+            executor_of=self._bundle.named,
+            wake=self.wake,
+            log=self.telemetry,
+            rules=self.rules,
+            clock=self.clock,
         )
+
+    @cached_property
+    def commits(self) -> Commits:
+        """Carries commands out, and lets the effects follow."""
+        return Commits(self.executions, self.rules, self.around, self.effects)
+
+    @cached_property
+    def assigner(self) -> RoundRobin:
+        """Brings executions and their agents together, hosted ones too."""
+        give = partial(assign, self.commits)
+        return Hosting(self.agents, self.clock, give, self.hosted_names, can_wake=self.can_wake)
+
+    @cached_property
+    def dispatcher(self) -> Queues:
+        """Brings jobs and runners together."""
+        return Queues(self.runners, self.clock, partial(hand_out, self.commits))
+
+    @cached_property
+    def policy(self) -> Policy:
+        """What every tool call is asked about; nothing but intents loads it."""
+        from piecework.kernel.policy.sources import PolicySettings, policy_from
+        from piecework.kernel.store.policy_bucket import PolicyBucket
+
+        return policy_from(PolicySettings.from_env(self._env), PolicyBucket(lambda: self.clients.s3))
+
+    @cached_property
+    def stores(self) -> Stores:
+        """What commands and streams read and write."""
+        return Stores(self.executions, self.agents, self.runners)
+
+    @cached_property
+    def executions(self) -> Executions:
+        return KernelTable(self._table, self.places.due_table, self._values, self.rules)
+
+    @cached_property
+    def agents(self) -> Agents:
+        return KernelAgents(self._table, self.due_times, self.clock)
+
+    @cached_property
+    def runners(self) -> Runners:
+        return KernelRunners(self._table, self._values, self.due_times, self.clock)
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        return KernelOutbox(self._table)
+
+    @cached_property
+    def counters(self) -> Counters:
+        return KernelCounters(self._table)
+
+    @cached_property
+    def due_times(self) -> DueTimes:
+        return DueTable(self.clients.dynamodb, self.places.due_table)
+
+    @cached_property
+    def bells(self) -> BellRows:
+        return KernelBells(self.clients.dynamodb, self.places.table)
+
+    @cached_property
+    def windows(self) -> RateWindows:
+        return RateTable(self.clients.dynamodb, self.places.table)
+
+    @cached_property
+    def rules(self) -> Rules:
+        return Rules.from_env(self._env)
+
+    @cached_property
+    def places(self) -> Places:
+        reader = Reader(self._env)
+        places = Places(*map(reader.needed, ("PIECEWORK_KERNEL_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_BUCKET")))
         reader.finish()
-        return tables
+        return places
 
+    @cached_property
+    def clients(self) -> Clients:
+        return Clients(self._env.get("AWS_ENDPOINT_URL"))
 
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """The door's ports, over one table."""
+    @cached_property
+    def around(self) -> Surroundings:
+        return Surroundings(self.clock)
 
-    executions: Executions
-    agents: Agents
-    runners: Runners
-    outbox: Outbox
-    counters: Counters
-    due_times: DueTimes
-    bells: KernelBells
+    @cached_property
+    def telemetry(self) -> LambdaTelemetry:
+        return LambdaTelemetry()
 
+    @cached_property
+    def hosted_names(self) -> frozenset[str]:
+        """The agent ids that registered executors serve; a broken executor keeps its name. No module is imported."""
+        return frozenset((*self._bundle.names, *self._bundle.broken_names))
 
-@dataclass(frozen=True, slots=True)
-class KernelParts:
-    """A kernel, and what stands around it."""
+    @cached_property
+    def can_wake(self) -> bool:
+        """Whether this function may send wake-ups; one that may not assigns no hosted agents."""
+        return self._wake_queue is not None
 
-    kernel: Kernel
-    executions: Executions  # every commit rings the bells
-    agents: Agents
-    runners: Runners
-    outbox: Outbox
-    counters: Counters
-    due_times: DueTimes
-    bells: KernelBells
-    assigner: Assigner
-    dispatcher: Queues
-    liveness: Liveness
-    rules: Rules
-    clock: Callable[[], int]
+    def wake(self, execution_id: str, delay_ms: int) -> None:
+        """Have a hosted execution looked at after a delay in milliseconds."""
+        if self._wake_queue:
+            self._wake_queue.send({"execution_id": execution_id}, delay_ms)
 
+    def nudge(self, due: Due, delay_ms: int) -> None:
+        """Have a due time looked at early, if there is a queue; a sweep looks as well."""
+        if self._due_queue:
+            with suppress(PieceworkError):
+                self._due_queue.send(message_of(due), delay_ms)
 
-@dataclass(frozen=True, slots=True)
-class KernelDueWiring:
-    """What the due function needs: due times, and who looks at each kind."""
+    @cached_property
+    def forward(self) -> Looks | None:
+        """Sends what a sweep meets on as messages; None without a queue."""
+        queue = self._due_queue
 
-    times: DueTimes
-    fire: Mapping[str, Callable[[Due], bool]]  # whether that brought anything
-    sweep_again: Callable[[], None]  # half a minute later
-    clock: Callable[[], int]
-    telemetry: LambdaTelemetry
-    forward: Looks | None = None  # sends what a sweep meets on as messages; None without a queue
+        def forward(portion: Sequence[Due]) -> int:
+            try:
+                return queue.send_all([message_of(due) for due in portion]) if queue else 0
+            except PieceworkError:
+                return len(portion)
 
+        return forward if queue else None
 
-def kernel_parts(heard: Callable[[Change], None] | None = None) -> KernelParts:
-    """Raises SettingsError when a setting is missing or has no meaning."""
-    from piecework.aws.clients import Clients
-    from piecework.clock import now_in_ms
-    from piecework.kernel.hosted.wakes import Hosting
-    from piecework.kernel.hosted_wiring import hosted_names
-    from piecework.kernel.policy.sources import PolicySettings, policy_from
-    from piecework.kernel.rules import Rules
-    from piecework.kernel.service.assigning import RoundRobin
-    from piecework.kernel.service.dispatching import Queues
-    from piecework.kernel.service.service import Kernel, Ports
-    from piecework.kernel.store.policy_bucket import PolicyBucket
-    from piecework.kernel.store.rate_table import RateTable
-    from piecework.kernel.streams.feeds import Stores as Streamed
-    from piecework.kernel.streams.liveness import Liveness
+    def tokens(self) -> Tokens:
+        """Tokens from the environment on a local machine, from the secret on Lambda; without any, the door is open.
 
-    rules, tables = Rules.from_env(os.environ), Tables.from_env(os.environ)
-    clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
-    stores = kernel_stores(clients, tables, rules, now_in_ms)
-    executions = stores.executions
-    wake = _waking(clients, tables.hosted_queue_url)
-    effects = (counting(stores.counters), ringing(stores.bells), *filter(None, (heard, wake)))  # then the kernel's own
-    policy = policy_from(PolicySettings.from_env(os.environ), PolicyBucket(lambda: clients.s3))
-    windows = RateTable(clients.dynamodb, tables.kernel)
-    kernel = Kernel(Ports(executions, stores.agents, stores.runners, policy, windows), rules, effects=effects)
-    connected, dispatcher = RoundRobin(stores.agents, now_in_ms, kernel), Queues(stores.runners, now_in_ms, kernel)
-    can_wake = bool(tables.hosted_queue_url)
-    assigner = Hosting(connected, hosted_names(os.environ), stores.agents, kernel, can_wake=can_wake)
-    kernel.connect(assigner, dispatcher)
-    streamed = Streamed(executions, stores.agents, stores.runners)
-    nudge = _nudge(clients, tables.due_queue_url)
-    return KernelParts(
-        kernel=kernel,
-        executions=executions,
-        agents=stores.agents,
-        runners=stores.runners,
-        outbox=stores.outbox,
-        counters=stores.counters,
-        due_times=stores.due_times,
-        bells=stores.bells,
-        assigner=assigner,
-        dispatcher=dispatcher,
-        liveness=Liveness(streamed, kernel, dispatcher, stores.due_times, now_in_ms, nudge),
-        rules=rules,
-        clock=now_in_ms,
-    )
+        Raises:
+            SettingsError: they are not a list of name=secret; a secret without an entry opens nothing.
+            Unavailable: the secret is out of reach.
+        """
+        local = self._env.get("PIECEWORK_KERNEL_TOKENS", "")
+        arn = self._env.get("PIECEWORK_KERNEL_TOKENS_SECRET_ARN", "")
+        if not local and arn:
+            from piecework.aws.secrets import secret_text
 
+            local = secret_text(arn)
+            if not parse_tokens(local):
+                raise SettingsError("the tokens secret holds no name=secret entry")
+        return parse_tokens(local)
 
-def due_wiring() -> KernelDueWiring:
-    """Raises SettingsError when a setting is missing or has no meaning."""
-    from piecework.aws.telemetry import LambdaTelemetry
-    from piecework.durable.due import Due
+    @cached_property
+    def origins(self) -> tuple[str, ...]:
+        """The origins whose pages may call; without any, CORS is off."""
+        return tuple(filter(None, (origin.strip() for origin in self._env.get("REBUNO_CORS_ORIGINS", "").split(","))))
 
-    parts = kernel_parts()
-    fire = dict.fromkeys((EXECUTION_DUE, AGENT_DUE, RUNNER_DUE), parts.liveness.fire)
+    @cached_property
+    def _due_queue(self) -> Queue | None:
+        return self._queue("PIECEWORK_KERNEL_DUE_QUEUE_URL")
 
-    def sweep_again() -> None:
-        parts.liveness.nudge(Due(parts.clock() + HALF_A_MINUTE_MS, SWEEP, ""), HALF_A_MINUTE_MS)
+    @cached_property
+    def _wake_queue(self) -> Queue | None:
+        return self._queue(HOSTED_QUEUE_URL)
 
-    forward = _forward(os.environ.get("PIECEWORK_KERNEL_DUE_QUEUE_URL", ""))
-    return KernelDueWiring(parts.due_times, fire, sweep_again, parts.clock, LambdaTelemetry(), forward)
+    def _queue(self, setting: str) -> Queue | None:
+        url = self._env.get(setting, "").strip()
+        return Queue(lambda: self.clients.sqs, url) if url else None
 
+    @cached_property
+    def _bundle(self) -> Bundle:
+        return Bundle(load(self._env.get("PIECEWORK_EXECUTORS_PATH", "")), door="kernel")
 
-def kernel_stores(clients: Clients, tables: Tables, rules: Rules, clock: Callable[[], int]) -> Stores:
-    """The adapters of the door's ports."""
-    from piecework.aws.due_table import DueTable
-    from piecework.aws.table import THE_KERNEL, Table
-    from piecework.kernel.store.agents import KernelAgents
-    from piecework.kernel.store.bells import KernelBells
-    from piecework.kernel.store.counters import KernelCounters
-    from piecework.kernel.store.outbox import KernelOutbox
-    from piecework.kernel.store.runners import KernelRunners
-    from piecework.kernel.store.table import KernelTable
-    from piecework.kernel.store.values import KernelValues
+    @cached_property
+    def _table(self) -> Table:
+        return Table(self.clients.dynamodb, self.places.table, THE_KERNEL)
 
-    rows, due_times = Table(clients.dynamodb, tables.kernel, THE_KERNEL), DueTable(clients.dynamodb, tables.due)
-    values, counters = KernelValues(lambda: clients.s3, tables.bucket), KernelCounters(rows)
-    return Stores(
-        executions=KernelTable(rows, tables.due, values, rules),
-        agents=KernelAgents(rows, due_times, clock),
-        runners=KernelRunners(rows, values, due_times, clock),
-        outbox=KernelOutbox(rows),
-        counters=counters,
-        due_times=due_times,
-        bells=KernelBells(clients.dynamodb, tables.kernel),
-    )
+    @cached_property
+    def _values(self) -> KernelValues:
+        return KernelValues(lambda: self.clients.s3, self.places.bucket)
 
+    def _judge(self, call: Call) -> Verdict:
+        return self.policy.decide(call)
 
-def due_message(due: Due) -> dict[str, Json]:
-    """A due time on its way to who looks at it."""
-    return {"kind": due.kind, "id": due.id, "due_ms": due.at_ms}
+    def _count(self, change: Change) -> None:
+        self.counters.add(counts_of(change))
 
+    def _ring(self, change: Change) -> None:
+        ring(self.bells, change)
 
-def _forward(queue_url: str) -> Looks | None:
-    from piecework.aws.clients import Clients
-    from piecework.aws.queues import Queue
+    def _wake(self, change: Change) -> None:
+        if self.can_wake and wakes(change):
+            self.wake(change.after.id, 0)
 
-    clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
-    queue = Queue(lambda: clients.sqs, queue_url)
+    def _dispatch(self, change: Change) -> None:
+        self.dispatcher.follow(change)
 
-    def forward(portion: Sequence[Due]) -> int:
-        try:
-            return queue.send_all([due_message(due) for due in portion])
-        except PieceworkError:
-            return len(portion)
-
-    return forward if queue_url else None
-
-
-def counting(counters: Counters) -> Effect:
-    """Adds up what a change adds to the numbers of /metrics."""
-    from piecework.kernel.model.metrics import counts_of
-
-    def count(change: Change) -> None:
-        counters.add(counts_of(change))
-
-    return count
-
-
-def ringing(bells: BellRows) -> Effect:
-    """Rings for the streams of other processes."""
-    from piecework.kernel.streams.bells import ring
-
-    def ring_rows(change: Change) -> None:
-        ring(bells, change)
-
-    return ring_rows
-
-
-def _waking(clients: Clients, queue_url: str) -> Effect | None:
-    from piecework.kernel.hosted.wakes import wakes
-    from piecework.kernel.hosted_wiring import waking_by
-
-    send = waking_by(clients, queue_url)
-
-    def wake(change: Change) -> None:
-        if wakes(change):
-            send(change.after.id, 0)
-
-    return wake if queue_url else None
-
-
-def _nudge(clients: Clients, queue_url: str) -> Nudge:
-    from piecework.aws.queues import Queue
-
-    queue = Queue(lambda: clients.sqs, queue_url)
-
-    def nudge(due: Due, delay_ms: int) -> None:
-        if queue_url:
-            with suppress(PieceworkError):  # a sweep looks as well
-                queue.send(due_message(due), delay_ms)
-
-    return nudge
+    def _offer(self, change: Change) -> None:
+        self.assigner.follow(change)

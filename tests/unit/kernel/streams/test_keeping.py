@@ -1,8 +1,6 @@
 """What keeps a session alive waits for nothing: not for monitors, nor for looks, nor for a table without writes."""
 
 import asyncio
-import importlib
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,15 +12,15 @@ from typing import Any
 import pytest
 
 from piecework.errors import Unavailable
-from piecework.kernel import streams_wiring as kernel_streams_wiring
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.state import Connection, Status
 from piecework.kernel.rules import Rules
 from piecework.kernel.wire.frames import HEARTBEAT, PRELUDE
 from tests.support.kernel.bells import FakeBells
+from tests.support.kernel.doors import PORTS
 from tests.support.kernel.fakes import new_store
+from tests.support.kernel.functions import streams_function
 from tests.support.kernel.stage import KernelStage
-from tests.support.kernel.world import PORTS
 
 QUICK = Rules(heartbeat_ms=100, lease_ms=1_500)
 ENOUGH = 15.0
@@ -92,7 +90,7 @@ class Reader:
 class Server:
     """The streams function over stores in memory."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         clock: Any = Wall()
         store = new_store(clock, QUICK)
         ports = {name: getattr(store, name) for name in PORTS}
@@ -100,10 +98,7 @@ class Server:
         self.agents = Hanging(ports["agents"])
         ports |= {"executions": self.executions, "outbox": self.outbox, "agents": self.agents}
         self.stage = KernelStage(QUICK, clock, SimpleNamespace(**ports))
-        made = SimpleNamespace(streams=self.stage.streams, bells=FakeBells(), tokens=tuple, origins=())
-        monkeypatch.setattr(kernel_streams_wiring, "streams_wiring", lambda heard: made)
-        monkeypatch.delitem(sys.modules, "kernel.streams.app", raising=False)
-        self.app = importlib.import_module("kernel.streams.app").app
+        self.app: Any = None
 
     def read(self, path: str) -> Reader:
         return Reader(self.app, path)
@@ -119,11 +114,12 @@ class Server:
 
 
 @pytest.fixture
-def server(monkeypatch) -> Iterator[Server]:
-    made = Server(monkeypatch)
-    yield made
-    made.let_go()
-    sys.modules.pop("kernel.streams.app", None)
+def server() -> Iterator[Server]:
+    made = Server()
+    with streams_function(made.stage, FakeBells()) as module:
+        made.app = module.app
+        yield made
+        made.let_go()
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -1,14 +1,10 @@
 """The monitor stream's route: where it goes on, and when there is nothing to go on with."""
 
-import importlib
-import sys
-from types import SimpleNamespace
-
 import pytest
 
-from piecework.kernel import streams_wiring as kernel_streams_wiring
 from tests.support.kernel.bells import FakeBells
 from tests.support.kernel.desk import Caller
+from tests.support.kernel.functions import streams_function
 from tests.support.kernel.stage import KernelStage
 
 LOG = ["execution.created", "execution.started", "intent.accepted", "execution.completed"]
@@ -20,13 +16,10 @@ def stage():
 
 
 @pytest.fixture
-def door(stage, monkeypatch):
+def door(stage):
     """The streams' application over stores in memory."""
-    made = SimpleNamespace(streams=stage.streams, bells=FakeBells(), tokens=tuple, origins=("*",))
-    monkeypatch.setattr(kernel_streams_wiring, "streams_wiring", lambda heard: made)
-    monkeypatch.delitem(sys.modules, "kernel.streams.app", raising=False)
-    yield Caller(importlib.import_module("kernel.streams.app").app)
-    sys.modules.pop("kernel.streams.app", None)
+    with streams_function(stage, FakeBells(), origins=("*",)) as module:
+        yield Caller(module.app)
 
 
 @pytest.fixture

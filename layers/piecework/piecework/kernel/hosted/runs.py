@@ -29,11 +29,12 @@ from piecework.extend.faults import fault_of
 from piecework.extend.right import Right, RightLost
 from piecework.kernel.errors import ConflictError, UnauthorizedError
 from piecework.kernel.hosted.tasks import deadline_ms, output_problem, task_of
-from piecework.kernel.hosted.tools import Acting, Diverged, Halt, Tools
+from piecework.kernel.hosted.tools import Diverged, Halt, Tools
 from piecework.kernel.model.commands import COMPLETE, FAIL, Intent
 from piecework.kernel.model.hosted import is_idle
 from piecework.kernel.model.ports import Executions, View
 from piecework.kernel.rules import Rules
+from piecework.kernel.service.service import Kernel
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed run is taken over after this
 MOST_TRIES: Final = 5  # runs in a row that came to nothing, by a transient failure or a lost process
@@ -65,12 +66,6 @@ class Leases(Protocol):
         """Give the lease back after a try that failed; nothing happens when it is lost."""
 
 
-class Named(Protocol):
-    """Finds executors."""
-
-    def __call__(self, name: str) -> Executor: ...
-
-
 class End(NamedTuple):
     """How a run ended, in a word for the log; `again_ms` when it is to be tried again after that time."""
 
@@ -79,23 +74,16 @@ class End(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class HostedPorts:
-    """Everything outside that runs of hosted agents stand on."""
-
-    executions: Executions
-    kernel: Acting
-    leases: Leases
-    steps: StepTable
-    executor_of: Named
-    wake: Callable[[str, int], None]  # an execution's id, after a delay in milliseconds
-    log: Log
-
-
-@dataclass(frozen=True, slots=True)
 class Hosted:
     """Looks at hosted executions."""
 
-    ports: HostedPorts
+    executions: Executions
+    kernel: Kernel
+    leases: Leases
+    steps: StepTable
+    executor_of: Callable[[str], Executor]  # raises Unprocessable when none of this name is deployed
+    wake: Callable[[str, int], None]  # an execution's id, after a delay in milliseconds
+    log: Log
     rules: Rules = field(default_factory=Rules)
     clock: Callable[[], int] = now_in_ms
     token: Callable[[], str] = lambda: secrets.token_hex(16)
@@ -107,11 +95,11 @@ class Hosted:
         Raises:
             PieceworkError: a store is out of reach; look again later.
         """
-        view = self.ports.executions.view(execution_id)
+        view = self.executions.view(execution_id)
         if view is None or not is_idle(view.execution):
             return "nothing"
         token, now = self.token(), self.clock()
-        tries = self.ports.leases.claim(execution_id, token, now, now + LEASE_MS)
+        tries = self.leases.claim(execution_id, token, now, now + LEASE_MS)
         if tries is None:
             return "busy"
         right = self._right(execution_id, token, now + LEASE_MS)
@@ -121,13 +109,13 @@ class Hosted:
         except (LeaseLost, RightLost):
             return "lost"
         if end.again_ms is not None:
-            self.ports.leases.give_up(execution_id, token)
-            self.ports.wake(execution_id, end.again_ms)
+            self.leases.give_up(execution_id, token)
+            self.wake(execution_id, end.again_ms)
         return end.word
 
     def _right(self, execution_id: str, token: str, until_ms: int) -> Right:
         def renew(later_ms: int) -> None:
-            self.ports.leases.renew(execution_id, token, later_ms)
+            self.leases.renew(execution_id, token, later_ms)
 
         return Right(renew, until_ms, self.clock, lease_ms=LEASE_MS)
 
@@ -135,24 +123,24 @@ class Hosted:
         """Run until nobody has come meanwhile; the lease is given back unless the run is to be tried again."""
         word = "nothing"
         while True:
-            view = self.ports.executions.view(execution_id)
+            view = self.executions.view(execution_id)
             if view is not None and is_idle(view.execution):
                 end = self._run(view, token, tries, until_ms, right)
                 if end.again_ms is not None:
                     return end
                 word = end.word
-            if self.ports.leases.release(execution_id, token):
+            if self.leases.release(execution_id, token):
                 return End(word)
 
     def _run(self, view: View, token: str, tries: int, until_ms: int, right: Right) -> End:
         if tries > MOST_TRIES:
             return self._fail(view, LOST)
         try:
-            executor = self.ports.executor_of(view.execution.agent_id)
+            executor = self.executor_of(view.execution.agent_id)
         except Unprocessable:
             return self._fail(view, NO_EXECUTOR)
         task = task_of(view, executor, deadline_ms(view, executor, self.rules, self.clock(), until_ms))
-        tools = Tools(self.ports.executions, self.ports.kernel, view.execution.id, session_of(view))
+        tools = Tools(self.executions, self.kernel, view.execution.id, session_of(view))
         try:
             outcome = executor(task, self._facilities(task, token, tools, right))
             right.check()  # the executor may have caught what should have ended it
@@ -163,7 +151,7 @@ class Hosted:
             right.check()
             return self._halted(view, tools.halt) if tools.halt else self._refused(view, error, tries)
         except Exception as bug:  # noqa: BLE001  # an executor's bug: logged, and told without its text
-            self.ports.log.warning("executor_failed", executor=executor.name, **fault_of(bug))
+            self.log.warning("executor_failed", executor=executor.name, **fault_of(bug))
             right.check()
             return self._halted(view, tools.halt) if tools.halt else self._fail(view, FAILED)
         return self._halted(view, tools.halt) if tools.halt else self._complete(view, task, outcome)
@@ -174,9 +162,9 @@ class Hosted:
         ends_s = (self.clock() + self.rules.execution_timeout_ms) // 1000 + STEPS_KEPT_SECONDS
         return Run(
             remaining_ms=lambda: task.deadline_ms - self.clock(),
-            steps=PieceSteps(self.ports.steps, claim, lambda: ends_s),
-            log=self.ports.log,
-            on_progress=lambda pct, _: self.ports.log.info("progress", execution_id=task.execution_id, pct=pct),
+            steps=PieceSteps(self.steps, claim, lambda: ends_s),
+            log=self.log,
+            on_progress=lambda pct, _: self.log.info("progress", execution_id=task.execution_id, pct=pct),
             call_tool=tools.call,
             right=right,
         )
@@ -205,7 +193,7 @@ class Hosted:
     def _end(self, view: View, intent: Intent, word: str) -> End:
         """Record the end, unless the execution has moved on: then nothing that was made counts."""
         try:
-            self.ports.kernel.intent(view.execution.id, session_of(view), intent)
+            self.kernel.intent(view.execution.id, session_of(view), intent)
         except (ConflictError, UnauthorizedError):
             return End("gone")
         return End(word)

@@ -5,7 +5,7 @@ failure, a denial, or not yet, which ends the run until there is an answer.
 """
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from piecework.errors import PolicyDenied, ToolFailed
 from piecework.extend.right import Stopped
@@ -22,6 +22,7 @@ from piecework.kernel.model.changes import Answered, Outcome
 from piecework.kernel.model.commands import INVOKE_TOOL, Intent
 from piecework.kernel.model.ports import Executions, Read
 from piecework.kernel.model.state import StepStatus
+from piecework.kernel.service.service import Kernel
 
 KEY: Final = "hosted:"  # and the place of the call in its run
 OTHER_CALL: Final = (
@@ -50,16 +51,10 @@ class Diverged(Halt):
     """The run calls otherwise than what was recorded; the execution fails with this text."""
 
 
-class Acting(Protocol):
-    """The part of the kernel that takes intents."""
-
-    def intent(self, execution_id: str, session_id: str, intent: Intent) -> dict[str, Json]: ...
-
-
 class Tools:
     """The tool calls of one run; `halt` is what ended it, whatever its executor made of that."""
 
-    def __init__(self, executions: Executions, kernel: Acting, execution_id: str, session_id: str) -> None:
+    def __init__(self, executions: Executions, kernel: Kernel, execution_id: str, session_id: str) -> None:
         self._executions, self._kernel = executions, kernel
         self._execution_id, self._session_id = execution_id, session_id
         self._calls = 0

@@ -4,55 +4,53 @@ A wake-up holds an execution's id and may be lost, late or doubled: the executio
 and a look changes nothing but its clock, which wakes the executor once more.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from piecework.kernel.model.changes import Change, HostedPush
 from piecework.kernel.model.hosted import HOSTED, is_idle
 from piecework.kernel.model.ports import Agents
 from piecework.kernel.model.state import Execution
-from piecework.kernel.service.assigning import MOST_AT_ONCE, Assigning
-from piecework.kernel.service.commits import Assigner
-from piecework.kernel.service.meeting import met
+from piecework.kernel.service.assigning import MOST_AT_ONCE, Assign, RoundRobin
 
 ENDING_A_WAIT: Final = frozenset({"execution.assigned", "tool.result"})
 
 
-class Hosting:
-    """Assigns hosted agents' executions to their executors, and leaves all others to the connected consumers."""
+class Hosting(RoundRobin):
+    """Gives hosted agents' executions to their executors, and all others to connected consumers in turn."""
 
     def __init__(
-        self, others: Assigner, names: Collection[str], agents: Agents, kernel: Assigning, *, can_wake: bool = True
+        self,
+        agents: Agents,
+        clock: Callable[[], int],
+        assign: Assign,
+        names: Collection[str],
+        *,
+        can_wake: bool = True,
     ) -> None:
-        self._others, self._names, self._agents, self._kernel = others, names, agents, kernel
-        self._can_wake = can_wake
+        super().__init__(agents, clock, assign)
+        self._names, self._can_wake = names, can_wake
 
     def choose(self, agent_id: str) -> str:
         """Who is given a new execution. A registered executor goes before connected agents."""
         if agent_id not in self._names:
-            return self._others.choose(agent_id)
+            return super().choose(agent_id)
         return HOSTED if self._can_wake else ""
 
     def give(self, execution: Execution) -> bool:
         """Give one waiting execution out; False when it keeps waiting."""
         if execution.agent_id not in self._names:
-            return self._others.give(execution)
-        return self._can_wake and self._assign(execution.id, execution.agent_id)
+            return super().give(execution)
+        return self._can_wake and self._assign(execution.id, HOSTED, execution.agent_id)
 
     def offer(self, agent_id: str) -> int:
         """Give some waiting executions out; how many."""
         if agent_id not in self._names:
-            return self._others.offer(agent_id)
+            return super().offer(agent_id)
         if not self._can_wake:  # a stream of that name: whoever made the execution wait has it assigned
             return 0
         waiting = self._agents.board(agent_id).waiting[:MOST_AT_ONCE]
-        return sum(self._assign(execution_id, agent_id) for execution_id in waiting)
-
-    def _assign(self, execution_id: str, agent_id: str) -> bool:
-        is_given = False
-        with met("an execution was not given to its executor"):  # it keeps waiting, and the next look tries again
-            is_given = self._kernel.assign(execution_id, HOSTED, agent_id)
-        return is_given
+        return sum(self._assign(execution_id, HOSTED, agent_id) for execution_id in waiting)
 
 
 def wakes(change: Change) -> bool:

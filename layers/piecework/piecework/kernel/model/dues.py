@@ -4,6 +4,7 @@ import base64
 from typing import Final
 
 from piecework.durable.due import Due
+from piecework.jsons import Json
 
 EXECUTION_DUE: Final = "kernel"  # its id is the execution's
 AGENT_DUE: Final = "kernel-agent"  # an agent's consumer may have been lost
@@ -28,6 +29,11 @@ def record_of(due: Due) -> dict[str, str]:
         return {"execution_id": due.id}
     owner, consumer_id = pair_of(due.id)
     return {"agent_id" if due.kind == AGENT_DUE else "runner_id": owner, "consumer_id": consumer_id}
+
+
+def message_of(due: Due) -> dict[str, Json]:
+    """A due time on its way to who looks at it."""
+    return {"kind": due.kind, "id": due.id, "due_ms": due.at_ms}
 
 
 def _packed(text: str) -> str:

@@ -283,6 +283,15 @@ class Runners(Protocol):
         """Remove a runner, its connections and its part of the directory; False when it was never seen."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What commands and streams read and write."""
+
+    executions: Executions
+    agents: Agents
+    runners: Runners
+
+
 class Counters(Protocol):
     """The numbers behind /metrics, summed over all copies (section 7)."""
 

@@ -9,29 +9,30 @@ looks for markers. So one of the two sees the other, and whoever comes second is
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from piecework.kernel.model.ports import Agents, Consumer, Waiting
+from piecework.kernel.model import commands
+from piecework.kernel.model.changes import Change
+from piecework.kernel.model.drafts import Decision
+from piecework.kernel.model.ports import Agents, Consumer, Read, Waiting
 from piecework.kernel.model.state import Execution
+from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.meeting import met
 
 MOST_AT_ONCE: Final = 10  # executions given out by one offer; a stream writes them, then offers again
-CLAIM_MS: Final = 2_000  # a mark's life; an assignment gives up before (service.py, FRESH_MS)
+CLAIM_MS: Final = 2_000  # a mark's life; an assignment gives up before
+FRESH_MS: Final = 1_500  # of a choice; a quarter of what a lapsed consumer stays on record
 LOST_CLAIMS: Final = 3  # after so many others are at work on the same executions, and will do the rest
 
 
-class Assigning(Protocol):
-    """The part of the kernel that ties an execution to a consumer."""
-
-    def assign(self, execution_id: str, consumer_id: str, agent_id: str) -> bool:
-        """False when it no longer waits."""
+Assign = Callable[[str, str, str], bool]  # ids of an execution, a consumer and its agent; False when it waits no more
 
 
 class RoundRobin:
     """Chooses consumers in turn, for new executions and for those that wait."""
 
-    def __init__(self, agents: Agents, clock: Callable[[], int], kernel: Assigning) -> None:
-        self._agents, self._clock, self._kernel = agents, clock, kernel
+    def __init__(self, agents: Agents, clock: Callable[[], int], assign: Assign) -> None:
+        self._agents, self._clock, self._try = agents, clock, assign
 
     def choose(self, agent_id: str) -> str:
         """The connected consumer whose turn it is; empty when there is none."""
@@ -65,6 +66,11 @@ class RoundRobin:
             given, unused = given + is_given, "" if is_given else consumer_id
         return given
 
+    def follow(self, change: Change) -> None:
+        """Give out an execution that a change has left waiting."""
+        if change.after.is_waiting:
+            self.give(change.after)
+
     def _unclaimed(self, agent_id: str) -> list[Waiting]:
         now = self._clock()
         return [waiting for waiting in self._agents.waiting(agent_id) if waiting.claimed_until_ms <= now]
@@ -80,8 +86,23 @@ class RoundRobin:
     def _assign(self, execution_id: str, consumer_id: str, agent_id: str) -> bool:
         is_given = False
         with met("an execution was not given to its agent"):
-            is_given = self._kernel.assign(execution_id, consumer_id, agent_id)
+            is_given = self._try(execution_id, consumer_id, agent_id)
         return is_given
+
+
+def assign(commits: Commits, execution_id: str, consumer_id: str, agent_id: str) -> bool:
+    """Give a waiting execution to a consumer of its agent; False when it does not wait any more.
+
+    It gives up early: a choice of long ago may name a consumer whose end has been dealt with already.
+    """
+    until = commits.clock() + FRESH_MS
+
+    def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
+        if read.execution is None or read.execution.agent_id != agent_id or commits.clock() > until:
+            return Decision(None, answer=False)
+        return commits.decided(read, commands.Assign(consumer_id))
+
+    return bool(commits.run(execution_id, attempt))
 
 
 def connected_at(consumers: Sequence[Consumer], now_ms: int) -> list[Consumer]:

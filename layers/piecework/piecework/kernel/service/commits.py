@@ -11,7 +11,7 @@ import random as randomness
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from piecework.clock import now_in_ms
 from piecework.jsons import Json
@@ -23,63 +23,13 @@ from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Command, Expire
 from piecework.kernel.model.drafts import Decision, NewId
 from piecework.kernel.model.evolve import LogBroken
-from piecework.kernel.model.ports import ConnectionTaken, Executions, Linked, Moved, Read
-from piecework.kernel.model.state import Connection, Execution
+from piecework.kernel.model.ports import ConnectionTaken, Executions, Moved, Read
 from piecework.kernel.rules import Rules
 from piecework.kernel.service.effects import Effect, follow
 
 FIRST_PAUSE: Final = 0.01  # seconds
 LONGEST_PAUSE: Final = 0.2
 PATIENCE: Final = 4.0  # seconds slept over conflicts; a burst of 20 writers needs about one
-
-
-class Assigner(Protocol):
-    """Brings executions and their agents' consumers together."""
-
-    def choose(self, agent_id: str) -> str:
-        """A consumer for a new execution; empty when nobody is there."""
-
-    def give(self, execution: Execution) -> bool:
-        """Give one waiting execution out; False when it keeps waiting."""
-
-    def offer(self, agent_id: str) -> int:
-        """Give some of an agent's waiting executions out; how many."""
-
-
-class Dispatcher(Protocol):
-    """Brings jobs and connections together."""
-
-    def choose(self, tool_id: str) -> Linked | None: ...
-
-    def pump_tool(self, tool_id: str) -> bool: ...
-
-    def pump(self, connection: Connection) -> bool: ...
-
-
-class NoAgents:
-    """Where no agents are connected."""
-
-    def choose(self, agent_id: str) -> str:
-        return ""
-
-    def give(self, execution: Execution) -> bool:
-        return False
-
-    def offer(self, agent_id: str) -> int:
-        return 0
-
-
-class NoRunners:
-    """Where no runners are connected."""
-
-    def choose(self, tool_id: str) -> Linked | None:
-        return None
-
-    def pump_tool(self, tool_id: str) -> bool:
-        return False
-
-    def pump(self, connection: Connection) -> bool:
-        return False
 
 
 # Decides from what was read, the time, and how often a chosen connection was lost to another job.
@@ -102,9 +52,8 @@ class Commits:
     def __init__(
         self, executions: Executions, rules: Rules, around: Surroundings, effects: Sequence[Effect] = ()
     ) -> None:
-        self._executions, self._rules, self._around, self._effects = executions, rules, around, effects
-        self.assigner: Assigner = NoAgents()
-        self.dispatcher: Dispatcher = NoRunners()
+        self._executions, self._effects = executions, effects
+        self.rules, self.around, self.clock = rules, around, around.clock
 
     def run(
         self,
@@ -156,7 +105,7 @@ class Commits:
             KernelError: it is refused.
         """
         try:
-            return decide(read, command, self._around.clock(), self._rules, self._around.new_id)
+            return decide(read, command, self.clock(), self.rules, self.around.new_id)
         except LogBroken:
             raise ExecutionTainted from None
 
@@ -170,15 +119,15 @@ class Commits:
         follow(change, self._effects)
 
     def _now(self, read: Read) -> int:
-        now = self._around.clock()
+        now = self.clock()
         return max(now, read.execution.clock_ms) if read.execution else now
 
     def _must_expire(self, read: Read) -> bool:
-        return read.execution is not None and timers.must_expire(read.execution, self._now(read), self._rules)
+        return read.execution is not None and timers.must_expire(read.execution, self._now(read), self.rules)
 
     def _pause(self, conflicts: int, slept: float) -> float:
         if slept >= PATIENCE:
             raise ServiceUnavailable("too many writers on this execution; try again")
-        pause = self._around.random() * min(LONGEST_PAUSE, FIRST_PAUSE * float(2**conflicts))
-        self._around.sleep(pause)
+        pause = self.around.random() * min(LONGEST_PAUSE, FIRST_PAUSE * float(2**conflicts))
+        self.around.sleep(pause)
         return max(pause, FIRST_PAUSE / 4)

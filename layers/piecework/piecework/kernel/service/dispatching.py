@@ -10,11 +10,14 @@ many who look at the same time take different ones.
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from piecework.kernel.model.changes import QueuedJob
-from piecework.kernel.model.ports import Linked, Runners
+from piecework.kernel.model import commands
+from piecework.kernel.model.changes import Change, QueuedJob
+from piecework.kernel.model.drafts import Decision
+from piecework.kernel.model.ports import Linked, Read, Runners
 from piecework.kernel.model.state import Connection
+from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.meeting import met
 
 CLAIM_MS: Final = 3_000  # a mark's life; a hand-out takes a tenth of a second, and two at once do no harm
@@ -22,18 +25,14 @@ TRIES: Final = 5  # jobs, or connections, that one look tries; others took those
 MET: Final = 10  # of the oldest jobs, over which those who met at one are spread
 
 
-class HandingOut(Protocol):
-    """The part of the kernel that gives a queued job to a connection."""
-
-    def hand_out(self, job: QueuedJob, linked: Linked) -> bool:
-        """False when the job is gone or the connection is taken."""
+HandOut = Callable[[QueuedJob, Linked], bool]  # False when the job is gone or the connection is taken
 
 
 class Queues:
     """Chooses connections for jobs, and jobs for connections."""
 
-    def __init__(self, runners: Runners, clock: Callable[[], int], kernel: HandingOut) -> None:
-        self._runners, self._clock, self._kernel = runners, clock, kernel
+    def __init__(self, runners: Runners, clock: Callable[[], int], hand_out: HandOut) -> None:
+        self._runners, self._clock, self._try = runners, clock, hand_out
 
     def choose(self, tool_id: str) -> Linked | None:
         """An idle connection that offers the tool, the next in turn; None when there is none."""
@@ -64,6 +63,14 @@ class Queues:
         for linked in self._runners.connections(runner_id):
             self.pump(linked.connection)
 
+    def follow(self, change: Change) -> None:
+        """Bring together the jobs and connections that a change has queued and freed."""
+        for job in change.queue:
+            if job.not_before_ms <= change.after.clock_ms:
+                self.pump_tool(job.tool_id)
+        for connection, _ in change.free:
+            self.pump(connection)
+
     def _give_next(self, linked: Linked, tools: Sequence[str]) -> bool:
         for number in range(TRIES):
             now = self._clock()
@@ -83,7 +90,7 @@ class Queues:
     def _hand_out(self, job: QueuedJob, linked: Linked) -> bool:
         is_handed = False
         with met("a job was not handed to a runner"):
-            is_handed = self._kernel.hand_out(job, linked)
+            is_handed = self._try(job, linked)
         return is_handed
 
     def _is_idle(self, connection: Connection) -> bool:
@@ -92,6 +99,18 @@ class Queues:
 
     def _is_free(self, linked: Linked) -> bool:
         return linked.is_open and not linked.job_id and linked.lease_until_ms > self._clock()
+
+
+def hand_out(commits: Commits, job: QueuedJob, linked: Linked) -> bool:
+    """Give a queued job to a connection; False when the job is gone or the connection is taken."""
+    command = commands.HandOut(job.step_id, job.job_id, linked, job.not_before_ms, job.tool_id)
+
+    def attempt(read: Read, _now_ms: int, taken: int) -> Decision:
+        if read.execution is None or taken:
+            return Decision(None, answer=False)
+        return commits.decided(read, command)
+
+    return bool(commits.run(job.execution_id, attempt))
 
 
 def _pick(jobs: list[QueuedJob], connection: Connection, number: int) -> QueuedJob:

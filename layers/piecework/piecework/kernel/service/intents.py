@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from piecework.jsons import Json
 from piecework.kernel.decide import checks
@@ -16,17 +16,15 @@ from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Call, Verdict
 from piecework.kernel.policy.verdicts import Decision as Policy
 from piecework.kernel.policy.windows import RateWindows
-from piecework.kernel.service.commits import Commits, Surroundings
+from piecework.kernel.service.commits import Commits
+from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.sessions import Sessions
 
 CHOICES: Final = 3  # connections tried for a job before it queues
 TWIN_PAUSE: Final = 0.1  # seconds; for a concurrent twin of a call to store the answer that both will get
 
 
-class Judging(Protocol):
-    """The policy."""
-
-    def decide(self, call: Call) -> Verdict: ...
+Judge = Callable[[Call], Verdict]  # the policy
 
 
 @dataclass
@@ -46,13 +44,13 @@ class Intents:
         executions: Executions,
         sessions: Sessions,
         commits: Commits,
-        policy: Judging,
+        dispatcher: Queues,
+        judge: Judge,
         windows: RateWindows,
-        around: Surroundings,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._executions, self._sessions, self._commits = executions, sessions, commits
-        self._policy, self._windows, self._around, self._timer = policy, windows, around, timer
+        self._dispatcher, self._judge, self._windows, self._timer = dispatcher, judge, windows, timer
 
     def take(self, execution_id: str, session_id: str, intent: Intent) -> dict[str, Json]:
         """The answer to an intent (section 2.9).
@@ -105,14 +103,14 @@ class Intents:
 
     def _judged(self, command: Act, execution: Execution, now_ms: int, permit: Permit, taken: int) -> Act:
         began = self._timer()
-        verdict = self._policy.decide(call_of(execution, command.intent, now_ms))
+        verdict = self._judge(call_of(execution, command.intent, now_ms))
         command = replace(command, verdict=verdict, policy_seconds=self._timer() - began)
         if verdict.decision is not Policy.ALLOW:
             return command
         if not self._is_permitted(command.intent, verdict, execution, now_ms, permit):
             return replace(command, over_limit=True)
         if command.intent.remote and taken < CHOICES:
-            return replace(command, linked=self._commits.dispatcher.choose(command.intent.tool_id))
+            return replace(command, linked=self._dispatcher.choose(command.intent.tool_id))
         return command
 
     def _is_permitted(
@@ -129,7 +127,7 @@ class Intents:
         permit.is_taken = self._windows.take(execution.agent_id, intent.tool_id, limit.max, limit.window_ms, now_ms)
         if not permit.is_taken and intent.idempotency_key and not permit.has_waited:
             permit.has_waited = True
-            self._around.sleep(TWIN_PAUSE)
+            self._commits.around.sleep(TWIN_PAUSE)
             raise Moved
         return permit.is_taken
 

@@ -1,9 +1,8 @@
 """The kernel door's operations, one method per endpoint or occasion (specification sections 1, 2 and 10.1)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
 
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
@@ -13,13 +12,10 @@ from piecework.kernel.decide.command import decide_new
 from piecework.kernel.decide.signals import step_let_through
 from piecework.kernel.errors import ConflictError, NotFoundError, SessionExpired
 from piecework.kernel.model import timers
-from piecework.kernel.model.changes import Change, QueuedJob
 from piecework.kernel.model.commands import (
     AgentLost,
-    Assign,
     Cancel,
     Create,
-    HandOut,
     Intent,
     JobResult,
     Requeue,
@@ -33,71 +29,52 @@ from piecework.kernel.model.events import Event
 from piecework.kernel.model.evolve import APPROVALS
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.ports import (
-    Agents,
     Approval,
     Consumer,
-    Executions,
     Filter,
     Linked,
     Moved,
     Read,
     Row,
-    Runners,
+    Stores,
     View,
 )
 from piecework.kernel.model.state import Execution, Step
 from piecework.kernel.policy.windows import RateWindows
-from piecework.kernel.rules import Rules
-from piecework.kernel.service.commits import Assigner, Commits, Dispatcher, Surroundings
-from piecework.kernel.service.effects import Effect
-from piecework.kernel.service.intents import CHOICES, Intents, Judging
+from piecework.kernel.service.assigning import FRESH_MS, RoundRobin
+from piecework.kernel.service.commits import Commits
+from piecework.kernel.service.dispatching import Queues
+from piecework.kernel.service.intents import CHOICES, Intents, Judge
 from piecework.kernel.service.sessions import Sessions
 from piecework.kernel.service.touching import Touched, Touching
 from piecework.kernel.wire.cursors import page_of, place_of
 
-FRESH_MS: Final = 1_500  # a quarter of what a lapsed consumer stays on record
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Everything outside that the kernel stands on."""
-
-    executions: Executions
-    agents: Agents
-    runners: Runners
-    policy: Judging
-    windows: RateWindows
-
 
 class Kernel:
-    """Clients, agents, runners and timers, all through here; `connect` ties in who assigns and who dispatches."""
+    """Clients, agents, runners and timers, all through here."""
 
     def __init__(
         self,
-        ports: Ports,
-        rules: Rules | None = None,
-        around: Surroundings | None = None,
-        effects: Sequence[Effect] = (),
+        stores: Stores,
+        commits: Commits,
+        assigner: RoundRobin,
+        dispatcher: Queues,
+        judge: Judge,
+        windows: RateWindows,
     ) -> None:
-        self.rules, self._around = rules or Rules(), around or Surroundings()
-        self._executions, self._agents, self._runners = ports.executions, ports.agents, ports.runners
-        self._commits = Commits(ports.executions, self.rules, self._around, (*effects, self._dispatch, self._offer))
-        self._sessions = Sessions(ports.executions, ports.agents)
-        self._touching = Touching(ports.executions, ports.agents, self._commits, self.rules, self._around.clock)
-        self._intents = Intents(
-            ports.executions, self._sessions, self._commits, ports.policy, ports.windows, self._around
-        )
-
-    def connect(self, assigner: Assigner, dispatcher: Dispatcher) -> None:
-        """Tie in what runs after a commit; both use this kernel in turn."""
-        self._commits.assigner, self._commits.dispatcher = assigner, dispatcher
+        self._executions, self._agents, self._runners = stores.executions, stores.agents, stores.runners
+        self._commits, self._assigner, self._dispatcher = commits, assigner, dispatcher
+        self._rules, self._around = commits.rules, commits.around
+        self._sessions = Sessions(stores.executions, stores.agents)
+        self._touching = Touching(stores, commits, assigner, dispatcher)
+        self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
 
     def create(self, agent_id: str, given: Json, labels: Mapping[str, str]) -> View:
         """A new execution, given to a connected consumer at once if there is one."""
         now = self._around.clock()
-        chosen = self._commits.assigner.choose(agent_id)
+        chosen = self._assigner.choose(agent_id)
         command = Create(self._around.new_id(now), agent_id, given, labels, chosen)
-        change = decide_new(command, now, self.rules, self._around.new_id).change
+        change = decide_new(command, now, self._rules, self._around.new_id).change
         if change is None:
             raise RuntimeError("an execution is created by a change")
         self._commits.store(change)
@@ -113,7 +90,7 @@ class Kernel:
             NotFoundError: no such execution.
         """
         view = self._view(execution_id)
-        if not timers.must_expire(view.execution, self._around.clock(), self.rules):
+        if not timers.must_expire(view.execution, self._around.clock(), self._rules):
             return view
         self.touch(execution_id)
         return self._view(execution_id)
@@ -196,20 +173,6 @@ class Kernel:
         with self._ending_lapsed(execution_id, session_id):
             self._commits.run(execution_id, attempt, step_id=step_id, session_id=session_id)
 
-    def assign(self, execution_id: str, consumer_id: str, agent_id: str) -> bool:
-        """Give a waiting execution to a consumer of its agent; False when it does not wait any more.
-
-        It gives up early: a choice of long ago may name a consumer whose end has been dealt with already.
-        """
-        until = self._around.clock() + FRESH_MS
-
-        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
-            if read.execution is None or read.execution.agent_id != agent_id or self._around.clock() > until:
-                return Decision(None, answer=False)
-            return self._commits.decided(read, Assign(consumer_id))
-
-        return bool(self._commits.run(execution_id, attempt))
-
     def agent_lost(self, execution_id: str, session_id: str) -> bool:
         """The consumer of a session is gone for good; False when the execution has moved on."""
 
@@ -268,17 +231,6 @@ class Kernel:
             self._free_late(runner_id, job_id)
             raise
 
-    def hand_out(self, job: QueuedJob, linked: Linked) -> bool:
-        """Give a queued job to a connection; False when the job is gone or the connection is taken."""
-        command = HandOut(job.step_id, job.job_id, linked, job.not_before_ms, job.tool_id)
-
-        def attempt(read: Read, _now_ms: int, taken: int) -> Decision:
-            if read.execution is None or taken:
-                return Decision(None, answer=False)
-            return self._commits.decided(read, command)
-
-        return bool(self._commits.run(job.execution_id, attempt))
-
     def requeue(self, execution_id: str, step_id: str, job_id: str) -> bool:
         """Put a job that nobody began back into its queue; False when somebody did, or it is not current."""
         return bool(self._commits.run_command(execution_id, Requeue(step_id, job_id)))
@@ -286,24 +238,11 @@ class Kernel:
     def due_ms(self, execution_id: str) -> int | None:
         """When an execution must be looked at next; None when it is gone."""
         execution = self._executions.read(execution_id).execution
-        return timers.due_at(execution, self.rules) if execution else None
+        return timers.due_at(execution, self._rules) if execution else None
 
     def touch(self, execution_id: str) -> Touched | None:
         """Do what an execution's timers ask for now; None if it is gone."""
         return self._touching.touch(execution_id)
-
-    def _dispatch(self, change: Change) -> None:
-        """Bring together the jobs and connections that a change has queued and freed."""
-        for job in change.queue:
-            if job.not_before_ms <= change.after.clock_ms:
-                self._commits.dispatcher.pump_tool(job.tool_id)
-        for connection, _ in change.free:
-            self._commits.dispatcher.pump(connection)
-
-    def _offer(self, change: Change) -> None:
-        """Give an execution out that a change has left waiting."""
-        if change.after.is_waiting:
-            self._commits.assigner.give(change.after)
 
     @contextmanager
     def _ending_lapsed(self, execution_id: str, session_id: str) -> Iterator[None]:
@@ -343,11 +282,11 @@ class Kernel:
         return self._agents.find(execution.agent_id, session.consumer_id) if session else None
 
     def _choose(self, tool_id: str, taken: int) -> Linked | None:
-        return self._commits.dispatcher.choose(tool_id) if tool_id and taken < CHOICES else None
+        return self._dispatcher.choose(tool_id) if tool_id and taken < CHOICES else None
 
     def _free_late(self, runner_id: str, job_id: str) -> None:
         """Free the connection of a refused result; if that fails, its runner must report again: nobody else can."""
         for linked in self._runners.connections(runner_id):
             if linked.job_id == job_id and self._runners.free(linked.connection, job_id):
                 with suppress(PieceworkError):  # its next heartbeat looks for work
-                    self._commits.dispatcher.pump(linked.connection)
+                    self._dispatcher.pump(linked.connection)

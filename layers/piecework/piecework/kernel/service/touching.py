@@ -1,16 +1,15 @@
 """What an execution's timers ask for: ends, retries, assignment, recovery, retention (specification 1.7, 10.3)."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import NamedTuple
 
 from piecework.kernel.model import timers
 from piecework.kernel.model.commands import Look, Recover
-from piecework.kernel.model.ports import Agents, Executions
+from piecework.kernel.model.ports import Stores
 from piecework.kernel.model.state import Execution, Status
-from piecework.kernel.rules import Rules
-from piecework.kernel.service.assigning import connected_at
+from piecework.kernel.service.assigning import RoundRobin, connected_at
 from piecework.kernel.service.commits import Commits
+from piecework.kernel.service.dispatching import Queues
 
 
 class Touched(NamedTuple):
@@ -23,16 +22,10 @@ class Touched(NamedTuple):
 class Touching:
     """Looks at an execution whose time may have come; a look too many changes nothing."""
 
-    def __init__(
-        self,
-        executions: Executions,
-        agents: Agents,
-        commits: Commits,
-        rules: Rules,
-        clock: Callable[[], int],
-    ) -> None:
-        self._executions, self._agents, self._commits = executions, agents, commits
-        self._rules, self._clock = rules, clock
+    def __init__(self, stores: Stores, commits: Commits, assigner: RoundRobin, dispatcher: Queues) -> None:
+        self._executions, self._agents, self._commits = stores.executions, stores.agents, commits
+        self._assigner, self._dispatcher = assigner, dispatcher
+        self._rules, self._clock = commits.rules, commits.clock
 
     def touch(self, execution_id: str) -> Touched | None:
         """Settle what is due, then move the execution's own due time on, so that it is not met again at once.
@@ -63,7 +56,7 @@ class Touching:
         if unattended is not None and now_ms >= unattended + self._rules.agent_timeout_ms:
             self._recover(execution, now_ms)
         elif execution.is_waiting:
-            self._commits.assigner.give(execution)
+            self._assigner.give(execution)
 
     def _retry(self, execution: Execution, now_ms: int) -> None:
         due = Counter(
@@ -73,7 +66,7 @@ class Touching:
         )
         for tool_id, jobs in sorted(due.items()):
             for _ in range(jobs):
-                if not self._commits.dispatcher.pump_tool(tool_id):
+                if not self._dispatcher.pump_tool(tool_id):
                     break
 
     def _recover(self, execution: Execution, now_ms: int) -> None:
@@ -81,4 +74,4 @@ class Touching:
         if not connected_at(self._agents.consumers(execution.agent_id), now_ms):
             self._commits.run_command(execution.id, Recover())
         elif execution.status is Status.RUNNING:
-            self._commits.assigner.give(execution)
+            self._assigner.give(execution)

@@ -4,13 +4,14 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from piecework.kernel.model.changes import JobPush, Push
-from piecework.kernel.model.ports import Agents, Consumer, Executions, Linked, Message, Read, Runners
+from piecework.kernel.model.ports import Consumer, Executions, Linked, Message, Read, Stores
 from piecework.kernel.model.state import Connection, Execution, Step, StepStatus
-from piecework.kernel.service.assigning import MOST_AT_ONCE
+from piecework.kernel.service.assigning import MOST_AT_ONCE, RoundRobin
+from piecework.kernel.service.dispatching import Queues
+from piecework.kernel.service.service import Kernel
 from piecework.kernel.wire.frames import HISTORY_ENTRIES, assigned_body, frame, job_body, result_body
 
 ASSIGNED: Final = "execution.assigned"
@@ -18,41 +19,7 @@ CANCELLED: Final = "execution.cancelled"
 JOB: Final = "job.assigned"
 
 
-class Work(Protocol):
-    """The part of the kernel that streams ask for."""
-
-    def send_failed(self, execution_id: str, session_id: str) -> object: ...
-
-    def requeue(self, execution_id: str, step_id: str, job_id: str) -> bool: ...
-
-
-class Offering(Protocol):
-    """Gives an agent's waiting executions to its consumers."""
-
-    def offer(self, agent_id: str) -> int: ...
-
-
-class Pumping(Protocol):
-    """Gives a free connection a job that waits."""
-
-    def pump(self, connection: Connection) -> bool: ...
-
-    def pump_tool(self, tool_id: str) -> bool: ...
-
-
-class Expect(Protocol):
-    """Has somebody look at a connection at a time."""
-
-    def __call__(self, owner: str, consumer_id: str, at_ms: int, /) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """What both kinds of stream read and write."""
-
-    executions: Executions
-    agents: Agents
-    runners: Runners
+Expect = Callable[[str, str, int], None]  # has somebody look at an owner's consumer at a time
 
 
 class AgentFeed:
@@ -60,8 +27,10 @@ class AgentFeed:
 
     kind: Final = "agent"
 
-    def __init__(self, consumer: Consumer, stores: Stores, work: Work, assigner: Offering, expect: Expect) -> None:
-        self.lease, self._stores, self._work, self._assigner = consumer, stores, work, assigner
+    def __init__(
+        self, consumer: Consumer, stores: Stores, kernel: Kernel, assigner: RoundRobin, expect: Expect
+    ) -> None:
+        self.lease, self._stores, self._kernel, self._assigner = consumer, stores, kernel, assigner
         self._expect = expect
         self.owner, self.consumer_id, self.generation = consumer.agent_id, consumer.consumer_id, consumer.generation
 
@@ -111,7 +80,7 @@ class AgentFeed:
         """An assignment that may never have reached its agent is given out again, if the agent has not used it."""
         push = message.push
         if isinstance(push, Push) and not self.is_settled(message):
-            self._work.send_failed(push.execution_id, push.session_id)
+            self._kernel.send_failed(push.execution_id, push.session_id)
 
     def drop(self, message: Message) -> None:
         """A message is no longer true: nothing depends on it."""
@@ -122,8 +91,8 @@ class RunnerFeed:
 
     kind: Final = "runner"
 
-    def __init__(self, linked: Linked, stores: Stores, work: Work, dispatcher: Pumping, expect: Expect) -> None:
-        self.lease, self._stores, self._work, self._dispatcher = linked, stores, work, dispatcher
+    def __init__(self, linked: Linked, stores: Stores, kernel: Kernel, dispatcher: Queues, expect: Expect) -> None:
+        self.lease, self._stores, self._kernel, self._dispatcher = linked, stores, kernel, dispatcher
         self._expect = expect
         self.owner, self.consumer_id = linked.connection.runner_id, linked.connection.consumer_id
         self.generation = linked.generation
@@ -173,7 +142,7 @@ class RunnerFeed:
     def undo(self, message: Message) -> None:
         """A job that may never have reached its runner goes back to the queue, unless it was begun."""
         push = message.push
-        if isinstance(push, JobPush) and give_back(self._stores.executions, self._work, push.to, push):
+        if isinstance(push, JobPush) and give_back(self._stores.executions, self._kernel, push.to, push):
             self._dispatcher.pump_tool(push.tool_id)
 
     def drop(self, message: Message) -> None:
@@ -198,12 +167,12 @@ class HeldJob(Protocol):
     def job_id(self) -> str: ...
 
 
-def give_back(executions: Executions, work: Work, connection: Connection, job: HeldJob) -> bool:
+def give_back(executions: Executions, kernel: Kernel, connection: Connection, job: HeldJob) -> bool:
     """Put a job back into its queue if nobody has begun it; False when there is nothing to put back."""
     step = held_step(executions.read(job.execution_id).execution, job.job_id, connection)
     if step is None or step.status is not StepStatus.DISPATCHED:
         return False
-    return work.requeue(job.execution_id, step.id, job.job_id)
+    return kernel.requeue(job.execution_id, step.id, job.job_id)
 
 
 def held_step(execution: Execution | None, job_id: str, connection: Connection) -> Step | None:

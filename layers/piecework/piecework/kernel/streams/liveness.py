@@ -14,28 +14,19 @@ seconds, to answer.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from piecework.durable.due import Due, DueTimes, Nudge
 from piecework.errors import Unavailable
 from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id, pair_of
-from piecework.kernel.model.ports import Consumer, Linked
+from piecework.kernel.model.ports import Consumer, Linked, Stores
 from piecework.kernel.model.state import Connection
-from piecework.kernel.service.touching import Touched
-from piecework.kernel.streams.feeds import Pumping, Stores, Work, give_back
+from piecework.kernel.service.dispatching import Queues
+from piecework.kernel.service.service import Kernel
+from piecework.kernel.streams.feeds import give_back
 
 DOUBT_MS: Final = 3_000  # for an open stream to answer a doubt; it tries every half second
 LINGER_MS: Final = 6_000  # a command gives up after 4 s of pauses, so nothing is decided later from an ended lease
-
-
-class Losing(Work, Protocol):
-    """The part of the kernel that connections' ends and due times ask for."""
-
-    def agent_lost(self, execution_id: str, session_id: str) -> object: ...
-
-    def touch(self, execution_id: str) -> Touched | None: ...
-
-    def due_ms(self, execution_id: str) -> int | None: ...
 
 
 class Look(NamedTuple):
@@ -50,8 +41,8 @@ class Liveness:
     """Looks at connections when their time has come."""
 
     stores: Stores
-    kernel: Losing
-    dispatcher: Pumping
+    kernel: Kernel
+    dispatcher: Queues
     due_times: DueTimes
     clock: Callable[[], int]
     nudge: Nudge

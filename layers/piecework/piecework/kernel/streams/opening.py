@@ -4,10 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from piecework.kernel.model.ports import Outbox
+from piecework.kernel.model.ports import Outbox, Stores
 from piecework.kernel.model.state import Connection
 from piecework.kernel.rules import Rules
-from piecework.kernel.streams.feeds import AgentFeed, Offering, Pumping, RunnerFeed, Stores, Work
+from piecework.kernel.service.assigning import RoundRobin
+from piecework.kernel.service.dispatching import Queues
+from piecework.kernel.service.service import Kernel
+from piecework.kernel.streams.feeds import AgentFeed, RunnerFeed
 from piecework.kernel.streams.keeping import Keeper
 from piecework.kernel.streams.liveness import Liveness
 from piecework.kernel.streams.monitor import Monitor
@@ -33,9 +36,9 @@ class Streams:
 
     stores: Stores
     outbox: Outbox
-    kernel: Work
-    assigner: Offering
-    dispatcher: Pumping
+    kernel: Kernel
+    assigner: RoundRobin
+    dispatcher: Queues
     liveness: Liveness
     rules: Rules
     clock: Callable[[], int]

@@ -1,0 +1,35 @@
+"""A kernel door over given stores instead of tables; everything else of it is real, or replaced by name."""
+
+from typing import Any
+
+from piecework.kernel.policy.verdicts import Call, Decision, Verdict
+from piecework.kernel.rules import Rules
+from piecework.kernel.service.commits import Surroundings
+from piecework.kernel.wiring import KernelDoor
+from tests.support.kernel.bells import FakeBells
+from tests.support.kernel.policies import FakeRateWindows
+
+PORTS = ("executions", "agents", "runners", "outbox", "counters", "due_times")
+
+
+class Allowing:
+    """A policy that allows everything."""
+
+    def decide(self, call: Call) -> Verdict:
+        return Verdict(Decision.ALLOW, "", "ok")
+
+
+def a_door(store: Any, clock: Any, rules: Rules | None = None, hears: Any = (), **parts: Any) -> KernelDoor:
+    """The door; `parts` take the place of its own by name."""
+    door = KernelDoor({}, hears)
+    ports = {name: getattr(store, name) for name in PORTS}
+    plain = {
+        "clock": clock,
+        "rules": rules or Rules(),
+        "around": Surroundings(clock, sleep=lambda seconds: None),
+        "bells": FakeBells(),
+        "policy": Allowing(),
+        "windows": FakeRateWindows(),
+    }
+    vars(door).update({**ports, **plain, **parts})
+    return door
