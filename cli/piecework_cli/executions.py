@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from piecework.aws.attributes import plain
 from piecework.aws.clients import aws_errors
 from piecework.worker.ids import contract_id
 from piecework.worker.record.execution import Execution
@@ -42,7 +43,7 @@ def all_executions(target: Target) -> Iterator[Execution]:
                 ExpressionAttributeValues={":execution": {"S": "EXEC"}},
                 **more,
             )
-        yield from (from_item(item) for item in answer["Items"])
+        yield from (from_item(plain(item)) for item in answer["Items"])
         if "LastEvaluatedKey" not in answer:
             return
         more = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}

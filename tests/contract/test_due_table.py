@@ -2,7 +2,9 @@
 
 import pytest
 
+from piecework.aws.attributes import typed
 from piecework.aws.due_table import DueTable, key_of
+from piecework.aws.writes import at
 from piecework.durable.due import SHARDS, Due
 from tests.support.fakes import START_MS
 
@@ -24,7 +26,7 @@ def test_a_row_that_cannot_be_read_is_left_and_the_others_are_met(table, embedde
         embedded_aws.client("dynamodb").put_item(
             TableName=table.name, Item={"pk": {"S": due.partition}, "sk": {"S": sort}}
         )
-    embedded_aws.client("dynamodb").put_item(TableName=table.name, Item=key_of(due) | {"newer": {"S": "member"}})
+    embedded_aws.client("dynamodb").put_item(TableName=table.name, Item=typed(at(key_of(due)) | {"newer": "member"}))
 
     assert list(table.ripe(KIND, START_MS)) == [due]
 

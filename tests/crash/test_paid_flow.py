@@ -16,9 +16,11 @@ from uuid import uuid4
 
 import pytest
 
+from piecework.aws.attributes import typed
 from piecework.aws.bucket import OverflowBucket
 from piecework.aws.due_table import DueTable, key_of
 from piecework.aws.steps_table import work_steps
+from piecework.aws.writes import at
 from piecework.errors import Unprocessable
 from piecework.extend.executors import Artifact, Outcome, Refused, Retryable
 from piecework.worker.chain.rpc import RpcChain
@@ -163,7 +165,7 @@ class TappedStage(Stage):
         execution = self.executions.read(self.hired.contract_id)
         fired = 0
         if execution is not None and execution.due is not None:
-            row = self.place.dynamodb.get_item(TableName=self.place.due, Key=key_of(execution.due))
+            row = self.place.dynamodb.get_item(TableName=self.place.due, Key=typed(at(key_of(execution.due))))
             if "Item" not in row:
                 self.problems.append(f"{execution.state} waits without a due row")
             elif execution.due_ms <= self.clock():
@@ -347,7 +349,7 @@ def problems_at_the_end(stage: TappedStage, flow: Flow, where: str) -> list[str]
     standing = stage.standing(stage.hired)
     if standing.due is not None or stage.sweep():
         problems.append("something is still due")
-    watched = stage.place.dynamodb.get_item(TableName=stage.place.due, Key=key_of(standing.released_due))
+    watched = stage.place.dynamodb.get_item(TableName=stage.place.due, Key=typed(at(key_of(standing.released_due))))
     if ("Item" in watched) != (standing.payment.claim_status == "released"):
         problems.append(f"its payment is {standing.payment.claim_status} and watched: {'Item' in watched}")
     month = time.strftime("%Y-%m", time.gmtime(stage.clock() / 1000))

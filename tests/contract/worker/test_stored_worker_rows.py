@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from local.facilitator.ledger import Transfer
+from piecework.aws.attributes import plain, typed
 from piecework.jsons import loads
 from piecework.worker.record.executions import LedgerRow
 from piecework.worker.record.states import State
@@ -43,8 +44,8 @@ def stage(stub):
 
 def standing(stage, name):
     """The stored record and its contract, put before a worker of today."""
-    execution = executions_table.from_item(STORED["executions"][name])
-    contract = contracts_table.from_item(STORED["contracts"][name])
+    execution = executions_table.from_item(plain(STORED["executions"][name]))
+    contract = contracts_table.from_item(plain(STORED["contracts"][name]))
     stage.contracts.put(contract)
     stage.executions.items[execution.contract_id] = execution
     stage.executions.claims[execution.payment.claim_key] = execution.payment.claim_status
@@ -67,9 +68,9 @@ def charged(stage, contract, execution):
 @pytest.mark.parametrize("name", STORED["executions"])
 def test_a_record_is_read_and_written_again_without_loss(name):
     item = STORED["executions"][name]
-    execution = executions_table.from_item(item)
+    execution = executions_table.from_item(plain(item))
 
-    again = executions_table.to_item(execution, item["write"]["S"])
+    again = typed(executions_table.to_item(execution, item["write"]["S"]))
 
     assert execution.state is STATES[name]
     before, after = loads(item["record"]["S"]), loads(again.pop("record")["S"])
@@ -84,14 +85,14 @@ def test_a_record_of_a_newer_version_is_read():
     item = copy.deepcopy(STORED["executions"]["completed"])
     item["record"]["S"] = json.dumps(json.loads(item["record"]["S"]) | {"a_member_of_tomorrow": {"x": 1}})
 
-    assert executions_table.from_item(item).state is State.COMPLETED
+    assert executions_table.from_item(plain(item)).state is State.COMPLETED
 
 
 @pytest.mark.parametrize("name", STORED["contracts"])
 def test_a_contract_is_read_and_written_again_as_it_was(name):
     item = STORED["contracts"][name]
 
-    assert contracts_table.to_item(contracts_table.from_item(item)) == item
+    assert typed(contracts_table.to_item(contracts_table.from_item(plain(item)))) == item
 
 
 @pytest.mark.parametrize("name", STORED["deliveries"])
@@ -99,7 +100,9 @@ def test_a_delivery_is_read_and_written_again_as_it_was(name):
     item = copy.deepcopy(STORED["deliveries"][name])
     item["body"]["B"] = base64.b64decode(item["body"]["B"])
 
-    assert deliveries_table.to_item(deliveries_table.from_item(item), int(item["expires_at"]["N"])) == item
+    again = deliveries_table.to_item(deliveries_table.from_item(plain(item)), int(item["expires_at"]["N"]))
+
+    assert typed(again) == item
 
 
 @pytest.mark.parametrize("name", STORED["ledger"])

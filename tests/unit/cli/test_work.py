@@ -199,11 +199,11 @@ def a_row(stage, month, kind="platform_fee_due"):
     at_ms = int(time.mktime(time.strptime(f"{month}-15", "%Y-%m-%d"))) * 1000
     row = LedgerRow(kind, f"ctr_{month}", "task_" + "0" * 26, 1, 50_000, "eip155:8453", "0x" + "fe" * 20, at_ms)
     item = {
-        "pk": {"S": f"LEDGER#{month}"},
-        "sk": {"S": f"{at_ms:015d}#{row.contract_id}#1#{kind}"},
-        "row": {"S": canonical({name: getattr(row, name) for name in row.__dataclass_fields__}).decode()},
+        "pk": f"LEDGER#{month}",
+        "sk": f"{at_ms:015d}#{row.contract_id}#1#{kind}",
+        "row": canonical({name: getattr(row, name) for name in row.__dataclass_fields__}).decode(),
     }
-    stage.executions._client.put_item(TableName=stage.executions._table, Item=item)
+    stage.executions._table.put(item)
 
 
 def test_the_ledger_is_exported_month_by_month_in_both_forms(stage, capsys, tmp_path):

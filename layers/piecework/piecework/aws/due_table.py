@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from piecework.aws.table import Table
 from piecework.aws.writes import Delete, Key, Put, Write, at
@@ -22,10 +22,10 @@ class DueTable(DueTimes):
         self._table = Table(client, table, "the due-time table")
 
     def put(self, due: Due) -> None:
-        self._table.put(at(place_of(due)))
+        self._table.put(at(key_of(due)))
 
     def remove(self, due: Due) -> None:
-        self._table.delete(place_of(due))
+        self._table.delete(key_of(due))
 
     def ripe(self, kind: str, now_ms: int) -> Iterator[Due]:
         # They take turns: what fails again and again at the front of one partition holds up no other.
@@ -51,27 +51,14 @@ def _some(shard: Iterator[Due]) -> Generator[Due, None, bool]:
     return False
 
 
-def place_of(due: Due) -> Key:
+def key_of(due: Due) -> Key:
     """A due time's row, all of which is key."""
     return due.partition, due.sort
 
 
-def moves(table: str, before: Due | None, after: Due | None) -> list[Write]:
+def writes_between(table: str, before: Due | None, after: Due | None) -> list[Write]:
     """The writes of a transaction that moves a record's due time."""
     if before == after:
         return []
-    gone: list[Write] = [Delete(place_of(before), table=table)] if before else []
-    return gone + ([Put(at(place_of(after)), table=table)] if after else [])
-
-
-def key_of(due: Due) -> dict[str, Any]:
-    """A due time's row, all of which is key."""
-    return {"pk": {"S": due.partition}, "sk": {"S": due.sort}}
-
-
-def writes_between(table: str, before: Due | None, after: Due | None) -> list[dict[str, Any]]:
-    """The writes of a transaction that moves a record's due time."""
-    if before == after:
-        return []
-    gone = [{"Delete": {"TableName": table, "Key": key_of(before)}}] if before else []
-    return gone + ([{"Put": {"TableName": table, "Item": key_of(after)}}] if after else [])
+    gone: list[Write] = [Delete(key_of(before), table=table)] if before else []
+    return gone + ([Put(at(key_of(after)), table=table)] if after else [])

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from piecework.aws.attributes import Item
-from piecework.aws.due_table import place_of
+from piecework.aws.due_table import key_of
 from piecework.aws.table import TRIES, Table
 from piecework.aws.writes import Delete, Key, Write, new_write
 from piecework.jsons import Json
@@ -129,7 +129,7 @@ class KernelTable(Executions):
             self._table.delete_all([key for key in map(_key, batch) if key != meta])
             for row in batch:  # after the rows that name them: a reader in between finds nothing, not half of it
                 self._values.drop(row)
-        self._table.transact([Delete(meta), Delete(place_of(due), table=self._due_table)], tries=1)
+        self._table.transact([Delete(meta), Delete(key_of(due), table=self._due_table)], tries=1)
 
     def _labels(self, item: Item) -> Mapping[str, str]:
         """An execution's labels, from a row of their own when they are long."""

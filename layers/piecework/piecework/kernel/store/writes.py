@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from piecework.aws.attributes import Item
-from piecework.aws.due_table import moves
+from piecework.aws.due_table import writes_between
 from piecework.aws.writes import ABSENT, Delete, Key, Put, Update, Write, at
 from piecework.durable.due import Due
 from piecework.jsons import Json
@@ -132,7 +132,7 @@ class Planner:
     def _markers(self, change: Change) -> Iterator[Write]:
         """What is derived from the execution before and after: due time, board, sessions, approvals, queue."""
         before, after = change.before, change.after
-        yield from moves(self._due_table, self.due(before) if before else None, self.due(after))
+        yield from writes_between(self._due_table, self.due(before) if before else None, self.due(after))
         yield from self._moved(_waiting(before), _waiting(after))
         yield from self._moved(_held(before), _held(after))
         asked, asks = approval_of(before), approval_of(after)
