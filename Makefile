@@ -42,7 +42,7 @@ help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: run
-run: $(ENVS) ## Start the front door and an embedded AWS on 127.0.0.1
+run: $(ENVS) ## Start the doors runtime, worker and kernel on 127.0.0.1, over an embedded AWS
 	$(PY) -m local.run
 
 .PHONY: demo-hire
@@ -94,6 +94,7 @@ bench: $(ENVS) ## Measure cold and warm times
 .PHONY: build
 build: .venv/$(STAMP) .venv-sam/$(STAMP) ## Build what is deployed into .aws-sam/build
 	$(SAM) build
+	$(PY) -m local.build.deployable .aws-sam/build/template.yaml
 
 .PHONY: deploy
 deploy: build ## Build and deploy: STACK=… PARAMETERS="Name=Value …" (DEPLOY_ARGS go to sam)

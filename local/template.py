@@ -1,4 +1,4 @@
-"""template.yaml as the deployment would see it: parameters filled in, conditions decided, intrinsics resolved."""
+"""template.yaml as the deployment would see it: loops written out, parameters filled in, intrinsics resolved."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
+from local.loops import TemplateError, written_out
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
@@ -30,10 +32,6 @@ ARNS: Final[Mapping[str, str]] = {
     QUEUE: "arn:aws:sqs:{region}:{account}:{name}",
 }
 _VARIABLE: Final = re.compile(r"\$\{(!?)([^}]+)\}")
-
-
-class TemplateError(Exception):
-    """The template uses something that cannot be resolved here."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -61,10 +59,15 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read(path: Path) -> Mapping[str, Any]:
-    """A template file as it is written, with long forms of its intrinsic functions."""
-    loader = _Loader(path.read_text(encoding="utf-8"))
+    """A template file with its loops written out and long forms of its intrinsic functions."""
+    return written_out(parsed(path.read_text(encoding="utf-8")))
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """A template as it is written, loops and all."""
+    loader = _Loader(text)
     try:
-        raw: Mapping[str, Any] = loader.get_single_data()
+        raw: dict[str, Any] = loader.get_single_data()
         return raw
     finally:
         loader.dispose()
@@ -119,6 +122,8 @@ class Template:
                 intrinsic = _INTRINSICS.get(key)
                 if intrinsic is not None and (key != "Condition" or isinstance(argument, str)):
                     return intrinsic(self, argument)
+            if unknown := [key for key in node if str(key).startswith("Fn::")]:
+                raise TemplateError(f"{', '.join(unknown)} cannot be resolved here")
             resolved = {key: self.resolve(value) for key, value in node.items()}
             return {key: value for key, value in resolved.items() if value is not None or node[key] is None}
         if isinstance(node, list):

@@ -4,7 +4,8 @@ import pytest
 
 from local.gateway.lambdas.variables import ROOT
 from local.gateway.routes import api_of, match
-from local.template import Template, TemplateError
+from local.loops import TemplateError
+from local.template import Template, read
 
 TEMPLATE = Template.load(ROOT / "template.yaml")
 
@@ -35,6 +36,26 @@ def test_intrinsics_are_resolved(node, value):
 def test_an_unknown_reference_is_an_error():
     with pytest.raises(TemplateError, match="Nothing"):
         a_template({"Ref": "Nothing"}).of_type("Test")
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"Fn::ImportValue": "x"},
+        {"Fn::Length": ["a"]},
+        {"Fn::GetAZs": ""},
+        {"Fn::Sub": "x", "b": 1},
+        {"Fn::ForEach::X": []},
+    ],
+)
+def test_an_intrinsic_that_nobody_resolves_here_is_an_error(node):
+    with pytest.raises(TemplateError, match="Fn::"):
+        a_template(node).of_type("Test")
+
+
+def test_loops_are_written_out_as_the_template_is_read():
+    assert {"HireLogGroup", "TaskQueue", "KernelHostedDeadLetters"} <= set(read(ROOT / "template.yaml")["Resources"])
+    assert TEMPLATE.of_type("AWS::Logs::LogGroup").keys() >= {"ExecuteLogGroup", "AuthorizerLogGroup"}
 
 
 def test_an_override_of_an_unknown_parameter_is_an_error():

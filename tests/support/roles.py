@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from local.gateway.lambdas.variables import ROOT
-from local.template import ACCOUNT, REGION, Template, _Loader
+from local.template import ACCOUNT, REGION, Template, read
 
 ROLE = "AWS::IAM::Role"
 FUNCTION = "AWS::Serverless::Function"
@@ -74,11 +74,7 @@ class Grant:
 
 @cache
 def _raw() -> dict[str, Any]:
-    loader = _Loader((ROOT / "template.yaml").read_text("utf-8"))
-    try:
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
+    return dict(read(ROOT / "template.yaml"))
 
 
 def template_with(

@@ -1,27 +1,27 @@
 """Run by the Python of SAM's environment: the SAM transform, offline, as CloudFormation would do it at a deployment.
 
-    .venv-sam/bin/python tests/support/sam_transform.py template.yaml < [{"DeployWorkerDoor": "true"}, {}]
+    .venv-sam/bin/python tests/support/sam_transform.py < {"template": {…}, "parameters": [{"OpenKernel": "true"}, {}]}
 
-Standard input is a list of parameter sets; standard output the list of transformed templates. Code and layers are taken
-for uploaded: where they lie changes nothing of what is tested.
+Standard input is a template without loops and a list of parameter sets; standard output the list of transformed
+templates. Code and layers are taken for uploaded: where they lie changes nothing of what is tested.
 """
 
+import copy
 import json
 import logging
 import sys
 from typing import Any
 
 import boto3
-from samcli.yamlhelper import yaml_parse
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 
 UPLOADED = "s3://uploaded/file.zip"
 
 
-def transformed(text: str, parameters: dict[str, str]) -> Any:
+def transformed(source: dict[str, Any], parameters: dict[str, str]) -> Any:
     """The template after the transform."""
-    template = yaml_parse(text)
+    template = copy.deepcopy(source)
     template["Globals"]["Function"]["CodeUri"] = UPLOADED
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Serverless::LayerVersion":
@@ -33,9 +33,8 @@ def transformed(text: str, parameters: dict[str, str]) -> Any:
 def main() -> None:
     """Transform once for each set of parameters."""
     logging.disable(logging.CRITICAL)
-    with open(sys.argv[1], encoding="utf-8") as file:
-        text = file.read()
-    json.dump([transformed(text, parameters) for parameters in json.load(sys.stdin)], sys.stdout)
+    given = json.load(sys.stdin)
+    json.dump([transformed(given["template"], parameters) for parameters in given["parameters"]], sys.stdout)
 
 
 if __name__ == "__main__":

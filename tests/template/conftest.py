@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from local.template import Template, _Loader
+from local.template import Template, read
 
 ROOT = Path(__file__).resolve().parents[2]
 Load = Callable[..., Template]
@@ -18,11 +18,7 @@ Load = Callable[..., Template]
 
 @cache
 def _raw() -> dict[str, Any]:
-    loader = _Loader((ROOT / "template.yaml").read_text("utf-8"))
-    try:
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
+    return dict(read(ROOT / "template.yaml"))
 
 
 EVERY_DOOR = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
@@ -30,11 +26,11 @@ SAM = ROOT / ".venv-sam" / "bin" / "python"
 
 
 def sam_transform(*parameter_sets: dict[str, str]) -> list[dict[str, Any]]:
-    """What CloudFormation makes of the template with each of these sets of parameters; no network is used."""
+    """What CloudFormation makes of the built template with each of these sets of parameters; no network is used."""
     script = ROOT / "tests" / "support" / "sam_transform.py"
     done = subprocess.run(
-        [SAM, script, ROOT / "template.yaml"],
-        input=json.dumps(parameter_sets),
+        [SAM, script],
+        input=json.dumps({"template": _raw(), "parameters": parameter_sets}),
         env={"PATH": os.environ["PATH"], "SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": "us-east-1"},
         capture_output=True,
         text=True,

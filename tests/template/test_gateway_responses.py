@@ -1,6 +1,7 @@
 """What the edge itself answers: the door's own shape, statuses that tell the kernel the truth."""
 
 import json
+import re
 
 import pytest
 
@@ -13,16 +14,24 @@ EXPECTED = {
     "ACCESS_DENIED": 401,
     "AUTHORIZER_CONFIGURATION_ERROR": 503,
     "AUTHORIZER_FAILURE": 503,
-    "BAD_REQUEST_BODY": 400,
     "INTEGRATION_FAILURE": 502,
     "INTEGRATION_TIMEOUT": 504,
     "MISSING_AUTHENTICATION_TOKEN": 404,
-    "QUOTA_EXCEEDED": 503,
     "REQUEST_TOO_LARGE": 413,
     "RESOURCE_NOT_FOUND": 404,
     "THROTTLED": 503,
     "UNAUTHORIZED": 401,
-    "UNSUPPORTED_MEDIA_TYPE": 415,
+}
+
+
+CANNOT_HAPPEN = {  # and say DEFAULT_4XX or DEFAULT_5XX if they did
+    "API_CONFIGURATION_ERROR": "proxy integrations of functions have nothing that could be set up wrongly in the edge",
+    "BAD_REQUEST_BODY": "no request validator",
+    "BAD_REQUEST_PARAMETERS": "no request validator",
+    "INVALID_API_KEY": "no API keys",
+    "QUOTA_EXCEEDED": "no usage plans",
+    "UNSUPPORTED_MEDIA_TYPE": "proxy integrations of functions take every content type",
+    "WAF_FILTERED": "no web ACL",
 }
 
 
@@ -66,3 +75,19 @@ def test_a_page_in_a_browser_may_read_that_its_credential_is_refused(responses):
 
     assert headers["Access-Control-Allow-Origin"] == "'*'"
     assert headers["Access-Control-Expose-Headers"] == "'WWW-Authenticate'"
+
+
+def test_what_cannot_happen_has_no_response_of_its_own(transformed, deployed):
+    kinds = {body["Type"] for body in transformed["Resources"].values()}
+    apis = deployed().of_type("AWS::ApiGateway::RestApi").values()
+    methods = [method for api in apis for path in api["Body"]["paths"].values() for method in path.values()]
+
+    assert len(apis) == 3 and len(methods) > 30
+    for api in apis:
+        assert not CANNOT_HAPPEN.keys() & api["Body"]["x-amazon-apigateway-gateway-responses"].keys()
+        assert "x-amazon-apigateway-request-validators" not in api["Body"] and "ApiKeySourceType" not in api
+    for method in methods:
+        assert method["x-amazon-apigateway-integration"]["type"] == "aws_proxy"
+        assert "x-amazon-apigateway-request-validator" not in method
+        assert all("api_key" not in scheme for scheme in method.get("security", ()))
+    assert not [kind for kind in kinds if re.search("UsagePlan|ApiKey|RequestValidator|WAF", kind)]
