@@ -8,9 +8,10 @@ from fastapi.routing import APIRoute
 from kernel.http.api import PARTS
 from kernel.http.edge import OPEN
 from kernel.http.executions import EVENTS_LIMIT, EVENTS_MOST, LIST_LIMIT, LIST_MOST
-from kernel.http.reading import BODY_BYTES, ID_BYTES, MAX_DEPTH
+from kernel.http.reading import BODY_BYTES, MAX_DEPTH
 from local.openapi.kernel_bodies import CODES, STATUS, schemas
 from local.openapi.parts import STRING, Schema, info, path_parameter, ref, servers, tagged, tags
+from piecework.kernel.edge import ID_BYTES
 
 JSON: Final = "application/json"
 EVERY: Final[Schema] = {"X-Request-ID": {"required": True, "schema": {"type": "string", "minLength": 1}}}

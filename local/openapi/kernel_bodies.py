@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from kernel.http import agents, executions, runners
-from kernel.http.reading import ID_BYTES, Lenient
+from kernel.http.reading import Lenient
 from local.openapi.parts import COUNT, REF, STRING, Schema, an_object, ref
+from piecework.kernel.edge import ID_BYTES
 from piecework.kernel.model.events import TYPES
 from piecework.kernel.model.state import Status
 

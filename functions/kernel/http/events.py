@@ -13,14 +13,14 @@
 
 import base64
 import binascii
-import json
-import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from piecework.edge.http import body_text
 from piecework.errors import BadRequest
+from piecework.kernel.edge import line, refusal_of, request_id
+from piecework.kernel.errors import ValidationError
 
 PROXY: Final = "proxy"
 IPV6_HOST: Final = "ipv6.invalid"
@@ -52,10 +52,9 @@ def repaired(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def refused(message: str) -> dict[str, Any]:
     """The answer to a request whose body cannot be read at all."""
-    body = {"error": f"validation error: {message}", "code": "VALIDATION_ERROR", "details": None}
-    headers = {"content-type": "application/json", "x-request-id": str(uuid.uuid4())}
-    content = json.dumps(body, separators=(",", ":")) + "\n"
-    return {"statusCode": 400, "headers": headers, "body": content, "isBase64Encoded": False}
+    status, body = refusal_of(ValidationError(message))
+    headers = {"content-type": "application/json", "x-request-id": request_id("")}
+    return {"statusCode": status, "headers": headers, "body": line(body).decode(), "isBase64Encoded": False}
 
 
 def _checked(event: Mapping[str, Any]) -> str:

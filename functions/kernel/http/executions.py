@@ -7,9 +7,10 @@ from starlette.responses import Response
 
 from kernel.http.doors import caller_of, door_of
 from kernel.http.edge import Line, note
-from kernel.http.reading import Lenient, checked_id, natural, read
+from kernel.http.reading import Lenient, read
 from kernel.http.views import approval_body, execution_body, row_body
 from piecework.jsons import Json
+from piecework.kernel.edge import checked_id, natural
 from piecework.kernel.errors import ValidationError
 from piecework.kernel.model.ports import Filter
 from piecework.kernel.model.state import Status

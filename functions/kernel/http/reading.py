@@ -1,7 +1,7 @@
 """Request bodies as section 2.1 asks: the first JSON value counts, unknown fields do not, wrong types are refused."""
 
 import json
-from typing import Annotated, Any, Final, NoReturn, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from fastapi import Request
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -9,20 +9,18 @@ from pydantic import ValidationError as Misfit
 
 from kernel.http.edge import NAMED, note
 from piecework.errors import BadRequest
-from piecework.jsons import Json, check_depth
+from piecework.jsons import Json, check_depth, first_value
+from piecework.kernel.edge import ID_BYTES, is_too_long
 from piecework.kernel.errors import ValidationError
 
 BODY_BYTES: Final = 1_048_576
 MAX_DEPTH: Final = 140  # nested containers, as at the other doors
-MAX_NUMBER_CHARACTERS: Final = 1_100
-ID_BYTES: Final = 256
-QUERY_DIGITS: Final = 18  # more than any number that means something
 SPACE: Final = " \t\r\n"
 Body = TypeVar("Body", bound=BaseModel)
 
 
 def _id(text: str | None) -> str | None:
-    if text is not None and len(text.encode("utf-8", "surrogatepass")) > ID_BYTES:
+    if text is not None and is_too_long(text):
         raise ValueError(f"must be at most {ID_BYTES} bytes")
     return text
 
@@ -52,7 +50,7 @@ async def body_of(request: Request) -> Json:
     try:
         check_depth(raw, MAX_DEPTH)
         text = raw.decode("utf-8", "surrogateescape").lstrip(SPACE)  # what follows the value may be anything
-        value, _ = _DECODER.raw_decode(text)
+        value = first_value(text)
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except BadRequest as error:
         raise ValidationError(error.message) from None
@@ -78,22 +76,6 @@ async def read(model: type[Body], request: Request) -> Body:
     return body
 
 
-def natural(text: str | None, default: int, most: int | None = None) -> int:
-    """A query parameter that counts: what does not parse or is negative is the default, what is too large the most."""
-    digits = (text or "").removeprefix("+")
-    if not (digits.isascii() and digits.isdecimal()):
-        return default
-    value = int(digits[:QUERY_DIGITS]) if len(digits) <= QUERY_DIGITS else 10**QUERY_DIGITS
-    return value if most is None else min(value, most)
-
-
-def checked_id(name: str, text: str) -> str:
-    """Raises ValidationError when an id in a path or a query is too long."""
-    if len(text.encode("utf-8", "surrogatepass")) > ID_BYTES:
-        raise ValidationError(f"{name} must be at most {ID_BYTES} bytes")
-    return text
-
-
 async def _bytes(request: Request) -> bytes:
     parts, size = [], 0
     async for part in request.stream():
@@ -102,23 +84,3 @@ async def _bytes(request: Request) -> bytes:
             raise ValidationError("request body too large")
         parts.append(part)
     return b"".join(parts)
-
-
-def _number(text: str) -> Any:
-    if len(text) > MAX_NUMBER_CHARACTERS:
-        raise ValueError("a number is too long")
-    return int(text)
-
-
-def _double(text: str) -> float:
-    value = float(text)
-    if value - value != 0.0:
-        raise ValueError("a number is too large for a double")
-    return value
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-_DECODER: Final = json.JSONDecoder(parse_int=_number, parse_float=_double, parse_constant=_constant)

@@ -11,7 +11,8 @@ from starlette.responses import Response
 from kernel.http.directory import link_to, page_of
 from kernel.http.doors import door_of
 from kernel.http.edge import Line
-from kernel.http.reading import Id, Lenient, checked_id, read
+from kernel.http.reading import Id, Lenient, read
+from piecework.kernel.edge import checked_id
 from piecework.kernel.errors import NotFoundError, ValidationError
 from piecework.kernel.model.ports import ToolEntry
 

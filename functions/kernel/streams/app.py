@@ -6,9 +6,10 @@ from functools import partial
 
 from fastapi import FastAPI, Request, Response
 
-from kernel.streams.door import after, authorize, cors, ids, refusal, request_id, tools
+from kernel.streams.door import after, ids, tools
 from kernel.streams.serving import SWITCH_SECONDS, EventStream, Hall
 from piecework.errors import PieceworkError
+from piecework.kernel.edge import allowed_origin, authorize, line, refusal_of, request_id
 from piecework.kernel.streams.bells import Key, agent_key, monitor_key, runner_key
 from piecework.kernel.streams.monitor import Monitor
 from piecework.kernel.streams.opening import Stream
@@ -67,12 +68,15 @@ async def monitor(request: Request, execution_id: str) -> Response:
 async def _answer(
     request: Request, opened: Callable[[], tuple[Key, Stream, Callable[[], None] | None]], path: str = "open"
 ) -> Response:
-    headers = {"X-Request-ID": request_id(request), **cors(request, door.origins)}
+    given = request.headers
+    allowed = allowed_origin(given.get("origin", ""), door.origins)
+    headers = {"X-Request-ID": request_id(given.get("x-request-id", "")), **allowed}
     try:
-        authorize(request, await hall.look(door.tokens, path))
+        authorize(given.get("authorization", ""), await hall.look(door.tokens, path))
         key, stream, after_loss = await hall.look(opened, path)
     except PieceworkError as error:
-        return refusal(error, headers)
+        status, body = refusal_of(error)
+        return Response(line(body), status, headers, "application/json")
     if isinstance(stream, Monitor) and stream.is_over:
         return Response(status_code=204, headers=headers)  # a browser would come again after any other end
     return EventStream(hall, key, stream, headers, after_loss)

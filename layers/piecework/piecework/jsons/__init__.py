@@ -27,7 +27,7 @@ from piecework.jsons.numerals import (
     read_integer,
 )
 
-__all__ = ["I64_MIN", "U64_MAX", "Json", "canonical", "check_depth", "digest", "loads", "loads_exact"]
+__all__ = ["I64_MIN", "U64_MAX", "Json", "canonical", "check_depth", "digest", "first_value", "loads", "loads_exact"]
 
 Json = Any  # dict[str, Json] | list[Json] | str | int | float | bool | None
 
@@ -64,6 +64,17 @@ def loads_exact(data: bytes | str) -> Json:
         BadRequest: as `loads`, but numbers beyond a double are read; only a text over 65,536 characters is refused.
     """
     return _read(data, _PLAIN_EXACT_DECODER, _EXACT_DECODER)
+
+
+def first_value(text: str) -> Json:
+    """The first JSON value of a text, as the kernel door reads it: integers have all their digits, of a member that
+    occurs twice the last one counts, and what follows the value may be anything.
+
+    Raises:
+        ValueError: there is none, or a number is too long or too large for a double.
+    """
+    value: Json = _FIRST_DECODER.raw_decode(text)[0]
+    return value
 
 
 def _read(data: bytes | str, plain: json.JSONDecoder, whole: json.JSONDecoder) -> Json:
@@ -178,6 +189,12 @@ def _integer(text: str) -> int | float:
     return value if I64_MIN <= value <= U64_MAX else _double(text)
 
 
+def _whole(text: str) -> int:
+    if len(text) > MAX_NUMBER_CHARACTERS:
+        raise ValueError("a number is too long")
+    return int(text)
+
+
 def _double(text: str) -> float:
     if len(text) > MAX_NUMBER_CHARACTERS:
         raise ValueError("a number is too long")
@@ -206,6 +223,7 @@ _EXACT_DECODER: Final = _decoder(read_double, read_integer)
 # Where every integer fits i64 and none is -0, Python's own reading of integers is right, and quicker.
 _PLAIN_DECODER: Final = _decoder(_double, None)
 _PLAIN_EXACT_DECODER: Final = _decoder(read_double, None)
+_FIRST_DECODER: Final = json.JSONDecoder(parse_int=_whole, parse_float=_double, parse_constant=_constant)
 _ENCODER: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
 )
