@@ -1,18 +1,13 @@
 """The hosted queue: each message wakes one execution of a hosted agent."""
 
-from typing import Any, Protocol
+from typing import Any
 
 from piecework.edge.batches import handled
+from piecework.edge.ports import LambdaContext
 from piecework.jsons import loads
 from piecework.kernel.wiring import KernelDoor
 
 door = KernelDoor().ready("hosted", "policy")
-
-
-class LambdaContext(Protocol):
-    """The part of Lambda's context that is used here."""
-
-    def get_remaining_time_in_millis(self) -> int: ...
 
 
 def look(body: str, until_ms: int) -> None:

@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from piecework.clock import now_in_ms
-from piecework.kernel.edge import Tokens
+from piecework.edge.tokens import Tokens
 from piecework.kernel.model.ports import Counters, Runners
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from piecework.edge.tokens import Tokens
 from piecework.errors import PieceworkError
-from piecework.kernel.edge import Tokens, allowed_origin, authorize, line, refusal_of, request_id
+from piecework.kernel.edge import allowed_origin, authorize, line, refusal_of, request_id
 
 OPEN: Final = frozenset({("GET", "/v0/health"), ("GET", "/v0/ready")})
 GUARDED: Final = ("/v0/executions", "/v0/agents", "/v0/runners", "/v0/tools", "/v0/approvals", "/metrics")

@@ -3,7 +3,8 @@
 from typing import Any
 
 from piecework.edge.http import EDGE_MARGIN_MS, Request, Response
-from piecework.runtime.door import LambdaContext, replay_mark, serve
+from piecework.edge.ports import LambdaContext
+from piecework.runtime.door import replay_mark, serve
 from piecework.runtime.wiring import RuntimeDoor
 
 door = RuntimeDoor().ready("events")

@@ -4,7 +4,8 @@ from typing import Any
 
 from piecework.durable.artifacts import serve as serve_artifact
 from piecework.edge.http import Request, Response
-from piecework.runtime.door import LambdaContext, serve
+from piecework.edge.ports import LambdaContext
+from piecework.runtime.door import serve
 from piecework.runtime.wiring import RuntimeDoor
 
 door = RuntimeDoor().ready("evidence", "telemetry")

@@ -3,7 +3,8 @@
 from typing import Any
 
 from piecework.edge.http import Request, Response
-from piecework.runtime.door import LambdaContext, serve
+from piecework.edge.ports import LambdaContext
+from piecework.runtime.door import serve
 from piecework.runtime.wiring import RuntimeDoor
 
 door = RuntimeDoor().ready("telemetry")

@@ -3,8 +3,9 @@
 from typing import Any
 
 from piecework.edge.http import Request, Response
+from piecework.edge.ports import LambdaContext
 from piecework.jsons import canonical
-from piecework.runtime.door import LambdaContext, serve
+from piecework.runtime.door import serve
 from piecework.runtime.messages import parse
 from piecework.runtime.verify.messages import VerifyRequest
 from piecework.runtime.wiring import RuntimeDoor

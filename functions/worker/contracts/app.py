@@ -3,7 +3,8 @@
 from typing import Any
 
 from piecework.edge.http import Request, Response
-from piecework.worker.door import CONTRACT_BYTES, LambdaContext, json_body, json_response, serve
+from piecework.edge.ports import LambdaContext
+from piecework.worker.door import CONTRACT_BYTES, json_body, json_response, serve
 from piecework.worker.edges_wiring import manifest_body
 from piecework.worker.ids import contract_id
 from piecework.worker.wiring import contracts_wiring

@@ -3,7 +3,8 @@
 from typing import Any
 
 from piecework.edge.http import Request, Response
-from piecework.worker.door import LambdaContext, serve
+from piecework.edge.ports import LambdaContext
+from piecework.worker.door import serve
 from piecework.worker.wiring import hire_wiring
 
 wiring = hire_wiring()

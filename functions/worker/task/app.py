@@ -3,8 +3,8 @@
 from typing import Any
 
 from piecework.edge.batches import handled
+from piecework.edge.ports import LambdaContext
 from piecework.jsons import loads
-from piecework.worker.door import LambdaContext
 from piecework.worker.task.driving import due_of
 from piecework.worker.wiring import hire_wiring
 

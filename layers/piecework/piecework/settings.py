@@ -95,3 +95,11 @@ class Reader:
         """Raises SettingsError when anything was wrong."""
         if self._problems:
             raise SettingsError("; ".join(self._problems))
+
+
+def needed(env: Mapping[str, str], *names: str) -> list[str]:
+    """The values of settings that must be there. Raises SettingsError, which names all that are not."""
+    reader = Reader(env)
+    values = [reader.needed(name) for name in names]
+    reader.finish()
+    return values

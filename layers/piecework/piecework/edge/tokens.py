@@ -10,10 +10,12 @@ from typing import Final
 from piecework.errors import SettingsError
 
 ANONYMOUS: Final = "anonymous"  # every caller of a door without tokens
+Tokens = tuple[tuple[str, str], ...]  # names and secrets
+
 NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-def parse_tokens(text: str) -> tuple[tuple[str, str], ...]:
+def parse_tokens(text: str) -> Tokens:
     """Read a comma list of `name=secret`; one name may have several secrets while they rotate.
 
     Raises:
@@ -31,7 +33,7 @@ def parse_tokens(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(entries)
 
 
-def caller_of(authorization: str, tokens: tuple[tuple[str, str], ...]) -> str | None:
+def caller_of(authorization: str, tokens: Tokens) -> str | None:
     """The caller's name for an `Authorization` header, or None; `ANONYMOUS` when no token is configured.
 
     Basic is user = name, password = secret; Bearer is the secret. Every entry is compared, in constant time.

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
+from piecework.edge.tokens import Tokens
 from piecework.errors import PieceworkError, Unavailable
 from piecework.jsons import Json
 from piecework.kernel.errors import InternalError, KernelError, ServiceUnavailable, UnauthorizedError, ValidationError
@@ -16,7 +17,6 @@ from piecework.kernel.errors import InternalError, KernelError, ServiceUnavailab
 ID_BYTES: Final = 256
 MAX_REQUEST_ID_BYTES: Final = 128
 QUERY_DIGITS: Final = 18  # more than any number that means something
-Tokens = tuple[tuple[str, str], ...]
 
 
 def authorize(sent: str, tokens: Tokens) -> str:

@@ -18,7 +18,7 @@ from piecework.aws.queues import Queue
 from piecework.aws.table import THE_KERNEL, Table
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.clock import now_in_ms
-from piecework.edge.tokens import parse_tokens
+from piecework.edge.tokens import Tokens, parse_tokens
 from piecework.errors import PieceworkError, SettingsError
 from piecework.extend.manifest import Bundle, load
 from piecework.kernel.hosted.wakes import Hosting, wakes
@@ -39,7 +39,7 @@ from piecework.kernel.store.runners import KernelRunners
 from piecework.kernel.store.table import KernelTable
 from piecework.kernel.store.values import KernelValues
 from piecework.kernel.streams.bells import BellRows, ring
-from piecework.settings import Reader
+from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.durable.due import Due, DueTimes, Looks
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from piecework.kernel.streams.opening import Streams
 
 HOSTED_QUEUE_URL: Final = "PIECEWORK_KERNEL_HOSTED_QUEUE_URL"
-
-Tokens = tuple[tuple[str, str], ...]
 
 
 class Places(NamedTuple):
@@ -191,10 +189,7 @@ class KernelDoor:
 
     @cached_property
     def places(self) -> Places:
-        reader = Reader(self._env)
-        places = Places(*map(reader.needed, ("PIECEWORK_KERNEL_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_BUCKET")))
-        reader.finish()
-        return places
+        return Places(*needed(self._env, "PIECEWORK_KERNEL_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_BUCKET"))
 
     @cached_property
     def clients(self) -> Clients:

@@ -7,9 +7,10 @@ explain, because the kernel keeps 512 characters of it.
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from piecework.edge.http import Request, Response
+from piecework.edge.ports import LambdaContext, Telemetry
 from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkError
 
 STATUS: Final[Mapping[str, int]] = {
@@ -49,20 +50,6 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
 # The kernel turns a failure with this phrase in its text into a final one, whatever the status (specification 1.2).
 _FINAL_PHRASE: Final = re.compile(r"forced\s+offline\s+by\s+policy", re.IGNORECASE)
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]+")
-
-
-class Telemetry(Protocol):
-    """Where outcome lines and counts go."""
-
-    def outcome(self, name: str, facts: Mapping[str, Any], counts: Mapping[str, int]) -> None: ...
-
-    def bug(self, name: str) -> None: ...
-
-
-class LambdaContext(Protocol):
-    """The part of Lambda's context that a door uses."""
-
-    def get_remaining_time_in_millis(self) -> int: ...
 
 
 def serve(

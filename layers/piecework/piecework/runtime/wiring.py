@@ -16,7 +16,7 @@ from piecework.aws.telemetry import LambdaTelemetry
 from piecework.errors import SettingsError
 from piecework.extend.manifest import Bundle, Manifest, load
 from piecework.jsons import Json, canonical
-from piecework.settings import Reader, RuntimeSettings
+from piecework.settings import RuntimeSettings, needed
 
 if TYPE_CHECKING:
     from piecework.aws.bucket import EvidenceBucket
@@ -93,7 +93,7 @@ class RuntimeDoor:
         from piecework.durable.pieces import Pieces
         from piecework.runtime.execute.flow import Execute
 
-        _, bucket = self._needed("PIECEWORK_TABLE", "PIECEWORK_BUCKET")
+        _, bucket = needed(self._env, "PIECEWORK_TABLE", "PIECEWORK_BUCKET")
         texts = OverflowBucket(lambda: self._clients.s3, bucket, keep_days=self._keep_days)
         return Execute(
             bundle=self.bundle,
@@ -157,7 +157,7 @@ class RuntimeDoor:
         """Where evidence is kept; the client of S3 is made when it is first needed."""
         from piecework.aws.bucket import EvidenceBucket
 
-        (bucket,) = self._needed("PIECEWORK_BUCKET")
+        (bucket,) = needed(self._env, "PIECEWORK_BUCKET")
         return EvidenceBucket(lambda: self._clients.s3, bucket, keep_days=self._keep_days)
 
     @cached_property
@@ -199,14 +199,14 @@ class RuntimeDoor:
     def _table(self) -> PiecesTable:
         from piecework.aws.pieces_table import PiecesTable
 
-        (name,) = self._needed("PIECEWORK_TABLE")
+        (name,) = needed(self._env, "PIECEWORK_TABLE")
         return PiecesTable(self._clients.dynamodb, name)
 
     @cached_property
     def _steps(self) -> StepsTable:
         from piecework.aws.steps_table import result_steps
 
-        (name,) = self._needed("PIECEWORK_TABLE")
+        (name,) = needed(self._env, "PIECEWORK_TABLE")
         return result_steps(self._clients.dynamodb, name)
 
     @property
@@ -247,12 +247,6 @@ class RuntimeDoor:
         self._clients.s3  # noqa: B018  # made here: references are read by several threads
         get = self.fetcher.get if mode == "all" else None
         return EvidenceCheck(mode, self.evidence, get)
-
-    def _needed(self, *names: str) -> list[str]:
-        reader = Reader(self._env)
-        values = [reader.needed(name) for name in names]
-        reader.finish()
-        return values
 
 
 def _import_all(modules: Iterable[str]) -> None:

@@ -6,9 +6,10 @@ headers, signatures and secrets never reach a message.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from piecework.edge.http import JSON_MEDIA_TYPE, Request, Response
+from piecework.edge.ports import LambdaContext, Telemetry
 from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkError, TooLarge, UnsupportedMediaType
 from piecework.extend.broken import ExecutorBroken
 from piecework.jsons import Json, canonical, check_depth, loads
@@ -34,20 +35,6 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "/healthz": ("GET",),
 }
 _NOT_TEXT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
-
-
-class Telemetry(Protocol):
-    """Where outcome lines and counts go."""
-
-    def outcome(self, name: str, facts: Mapping[str, Any], counts: Mapping[str, int]) -> None: ...
-
-    def bug(self, name: str) -> None: ...
-
-
-class LambdaContext(Protocol):
-    """The part of Lambda's context that a door uses."""
-
-    def get_remaining_time_in_millis(self) -> int: ...
 
 
 def serve(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.errors import SettingsError, Unavailable
 from piecework.jsons import Json
-from piecework.settings import Reader
+from piecework.settings import needed
 from piecework.worker.public_url import PublicUrl
 from piecework.worker.rates import Rates
 from piecework.worker.settings import WorkerSettings
@@ -58,7 +58,7 @@ def webhook_wiring() -> WebhookWiring:
     from piecework.worker.store.deliveries_table import DeliveriesTable
     from piecework.worker.webhook.webhooks import SafePost, Sender
 
-    (table,) = needed("PIECEWORK_WORK_TABLE")
+    (table,) = needed(os.environ, "PIECEWORK_WORK_TABLE")
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
     telemetry = LambdaTelemetry(os.environ)
     deliveries = DeliveriesTable(clients.dynamodb, table)
@@ -81,7 +81,9 @@ def streams_wiring() -> StreamsWiring:
     from piecework.worker.stream.streams import HiredTasks, Streams
 
     settings = WorkerSettings.from_env(os.environ)
-    contracts, work, bucket = needed("PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_BUCKET")
+    contracts, work, bucket = needed(
+        os.environ, "PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_BUCKET"
+    )
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
     public_url = PublicUrl.of(settings.public_base_url, os.environ)
     tasks = HiredTasks(
@@ -168,19 +170,11 @@ def stream_tokens() -> StreamTokens:
     return StreamTokens(local.encode())
 
 
-def needed(*names: str) -> list[str]:
-    """The values of settings that must be there. Raises SettingsError."""
-    reader = Reader(os.environ)
-    values = [reader.needed(name) for name in names]
-    reader.finish()
-    return values
-
-
 def _asking(clients: Clients) -> Callable[[Try, int], None]:
     from piecework.aws.queues import Queue
     from piecework.worker.webhook.webhooks import message_of
 
-    (url,) = needed("PIECEWORK_WEBHOOK_QUEUE_URL")
+    (url,) = needed(os.environ, "PIECEWORK_WEBHOOK_QUEUE_URL")
     queue = Queue(lambda: clients.sqs, url)
 
     def ask(wanted: Try, seconds: int) -> None:

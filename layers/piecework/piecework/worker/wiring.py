@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.errors import PieceworkError
 from piecework.reasons import Warn, silent
-from piecework.settings import Reader, RuntimeSettings
+from piecework.settings import RuntimeSettings, needed
 from piecework.worker.public_url import PublicUrl
 from piecework.worker.rates import Rates
 from piecework.worker.settings import WorkerSettings
@@ -74,7 +74,7 @@ def contracts_wiring() -> ContractsWiring:
     from piecework.worker.store.executions_table import ExecutionsTable
 
     settings = WorkerSettings.from_env(os.environ)
-    contracts_table, work_table = needed("PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE")
+    contracts_table, work_table = needed(os.environ, "PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE")
     dynamodb = Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb
     executions = ExecutionsTable(dynamodb, work_table, due_table="")  # only read here, which needs no due times
     public_url = PublicUrl.of(settings.public_base_url, os.environ)
@@ -95,14 +95,6 @@ def worker_bundle() -> Bundle:
 
     settings = RuntimeSettings.from_env(os.environ)
     return Bundle(load(settings.executors_path), settings.default_executor, door="worker")
-
-
-def needed(*names: str) -> list[str]:
-    """The values of settings that must be there. Raises SettingsError."""
-    reader = Reader(os.environ)
-    values = [reader.needed(name) for name in names]
-    reader.finish()
-    return values
 
 
 def hire_wiring() -> HireWiring:
@@ -133,7 +125,7 @@ def due_wiring() -> DueWiring:
     from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE
     from piecework.worker.task.driving import due_message
 
-    table, tasks_url = needed("PIECEWORK_DUE_TABLE", "PIECEWORK_TASK_QUEUE_URL")
+    table, tasks_url = needed(os.environ, "PIECEWORK_DUE_TABLE", "PIECEWORK_TASK_QUEUE_URL")
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
     tasks = Queue(lambda: clients.sqs, tasks_url)
 
@@ -167,9 +159,9 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
     from piecework.worker.task.driving import due_message, task_message
 
     contracts, work, due, bucket = needed(
-        "PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_BUCKET"
+        os.environ, "PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_BUCKET"
     )
-    tasks_url, due_url = needed("PIECEWORK_TASK_QUEUE_URL", "PIECEWORK_DUE_QUEUE_URL")
+    tasks_url, due_url = needed(os.environ, "PIECEWORK_TASK_QUEUE_URL", "PIECEWORK_DUE_QUEUE_URL")
     clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
     tasks, nudges = Queue(lambda: clients.sqs, tasks_url), Queue(lambda: clients.sqs, due_url)
     return Ports(
@@ -203,7 +195,7 @@ def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: Pub
 def _facilitator(settings: WorkerSettings, warn: Warn) -> Facilitator:
     from piecework.worker.payment.facilitator import HttpFacilitator
 
-    (url,) = needed("FACILITATOR_URL")
+    (url,) = needed(os.environ, "FACILITATOR_URL")
     if not settings.facilitator_auth:
         return HttpFacilitator(url, warn=warn)
     from piecework.aws.secrets import secret_text
