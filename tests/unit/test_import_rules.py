@@ -62,6 +62,18 @@ COMPOSITION_ROOTS = {
 }
 STORES = {f"piecework.{door}.store" for door in DOORS}  # a door's adapters
 ONLY_WRAPS = {"piecework.models.openai"}  # an adapter that needs no AWS
+SPEAK_TO_AWS = {  # and to one service each, but for clients, which makes them all
+    "piecework.aws.clients",
+    "piecework.aws.table",  # DynamoDB
+    "piecework.aws.bucket",
+    "piecework.aws.bedrock",
+    "piecework.worker.store.deliverables_bucket",
+    "piecework.kernel.store.policy_bucket",
+}
+DYNAMODB = {  # methods of its client; `query` is a verb of the gateway too
+    *("get_item", "put_item", "update_item", "delete_item", "scan"),
+    *("batch_get_item", "batch_write_item", "transact_get_items", "transact_write_items"),
+}
 CIRCLES = {  # that are left: composition roots, which import each other inside functions
     frozenset({"worker.wiring", "worker.edges_wiring"}),
 }
@@ -196,6 +208,23 @@ def test_nothing_but_the_outgoing_client_speaks_http(module):
         }
         assert spoken == set()
         assert {top(name) for name in imports(PIECEWORK[module], module)} & NETWORK == set()
+
+
+@pytest.mark.parametrize("module", PIECEWORK)
+def test_a_service_of_aws_is_spoken_to_in_its_own_place(module):
+    named = {top(name) for name in imports(PIECEWORK[module], module)} & {"boto3", "botocore"}
+
+    assert not named or module in SPEAK_TO_AWS, f"{module} imports {named}"
+
+
+@pytest.mark.parametrize("module", {**PIECEWORK, **HANDLERS})
+def test_nothing_but_the_gateway_speaks_to_dynamodb(module):
+    tree = ast.parse({**PIECEWORK, **HANDLERS}[module].read_text("utf-8"))
+    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} & DYNAMODB
+    typed = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} & {"types_boto3_dynamodb"}
+
+    assert not called or module == "piecework.aws.table", f"{module} calls {called}"
+    assert not typed or module in {"piecework.aws.table", "piecework.aws.clients"}, f"{module} knows its client"
 
 
 @pytest.mark.parametrize("module", HANDLERS)
