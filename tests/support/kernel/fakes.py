@@ -44,6 +44,7 @@ from piecework.kernel.model.state import Connection, Execution, Status
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.rules import Rules
 from piecework.kernel.wire.frames import event_body
+from tests.support.kernel.payloads import check_payloads
 from tests.support.worker.door_fakes import FakeDueTimes
 
 PAGE_BYTES = 4_000_000
@@ -191,6 +192,7 @@ class FakeExecutions(Executions):
                 raise ConnectionTaken
 
     def _apply(self, change: Change) -> None:
+        check_payloads(change.events)
         store, after = self._store, change.after
         if change.before is None:
             store.kept[after.id] = Kept(after, change.input)

@@ -13,6 +13,7 @@ from piecework.kernel.model.ports import Linked, Read
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.policy.verdicts import Decision, Verdict
 from piecework.kernel.rules import Rules
+from tests.support.kernel.payloads import check_payloads
 
 ALLOW = Verdict(Decision.ALLOW, "", "ok")
 ASK = Verdict(Decision.REQUIRE_APPROVAL, "a human must look", "gate")
@@ -123,6 +124,7 @@ class Story:
         if change is None:
             return
         assert change.before == self.execution
+        check_payloads(change.events)
         self.last, self.execution = change, change.after
         self.log += change.events
         self.records |= {record.id: record for record in change.new_steps}

@@ -1,12 +1,22 @@
 """Creating, assigning, ending and resetting executions (specification sections 1.1, 1.7, 1.8)."""
 
 from dataclasses import replace
+from typing import Literal
 
 from piecework.kernel.decide import checks
 from piecework.kernel.model import timers
 from piecework.kernel.model.changes import LostConsumer
 from piecework.kernel.model.commands import AgentLost, Assign, Create, SendFailed
 from piecework.kernel.model.drafts import Decision, Draft, Entry, excess
+from piecework.kernel.model.payloads import (
+    AgentTimeout,
+    ExecutionCancelled,
+    ExecutionCreated,
+    ExecutionFailed,
+    ExecutionReset,
+    ExecutionStarted,
+    StepTimedOut,
+)
 from piecework.kernel.model.state import Execution, Status, Step, StepStatus
 
 CANCELLED_BY_REQUEST = "cancelled by request"
@@ -23,7 +33,7 @@ NOTHING = Decision(None, answer=False)
 
 def create(draft: Draft, command: Create) -> Decision:
     """A new execution is tied to the consumer that was chosen, or waits for one."""
-    payload = {"agent_id": command.agent_id, "input": command.input, "labels": dict(command.labels)}
+    payload = ExecutionCreated(agent_id=command.agent_id, input=command.input, labels=dict(command.labels))
     draft.append("execution.created", payload)
     draft.input = command.input
     if command.consumer_id:
@@ -51,7 +61,7 @@ def cancel(draft: Draft) -> Decision:
     for kind, payload, step_id in _cancelled(draft, BY_CANCEL):
         draft.append(kind, payload, step_id)
     draft.push("execution.cancelled", reason=CANCELLED_BY_REQUEST)
-    draft.append("execution.cancelled", {"reason": CANCELLED_BY_REQUEST})
+    draft.append("execution.cancelled", ExecutionCancelled(reason=CANCELLED_BY_REQUEST))
     draft.keep_session_after_end()
     return Decision(draft.change())
 
@@ -62,7 +72,7 @@ def agent_lost(draft: Draft, command: AgentLost) -> Decision:
     if state.status.is_terminal or state.session is None or state.session.id != command.session_id:
         return NOTHING
     _leave_answers(draft, command)
-    gone = ("agent.timeout", {"session_id": command.session_id}, "")
+    gone = ("agent.timeout", AgentTimeout(session_id=command.session_id), "")
     if state.status is Status.BLOCKED:
         draft.batch([gone])
         return Decision(draft.change(), answer=True)
@@ -101,7 +111,7 @@ def recover(draft: Draft) -> Decision:
         return NOTHING
     if excess(state):
         return _shed(draft, BY_DISCONNECT)
-    gone = ("agent.timeout", {"session_id": ""}, "")
+    gone = ("agent.timeout", AgentTimeout(session_id=""), "")
     draft.batch([*_cancelled(draft, BY_DISCONNECT), gone, _reset(state, "recovery")])
     return Decision(draft.change(), answer=True)
 
@@ -133,7 +143,7 @@ def look(draft: Draft) -> Decision:
 
 
 def _give(draft: Draft, consumer_id: str) -> None:
-    draft.append("execution.started", {"session_id": draft.fresh(), "consumer_id": consumer_id})
+    draft.append("execution.started", ExecutionStarted(session_id=draft.fresh(), consumer_id=consumer_id))
     session = draft.state.session
     if session:
         until = draft.now_ms + draft.rules.agent_timeout_ms
@@ -146,10 +156,10 @@ def _failed(draft: Draft, late: list[Step], others: list[Step], reason: str, err
     for step in late:
         draft.drop_job(step, frees=False)
         draft.note(step, StepStatus.TIMED_OUT, STEP_OUT_OF_TIME)
-        entries.append(("step.timed_out", {}, step.id))
+        entries.append(("step.timed_out", StepTimedOut(), step.id))
     entries += draft.cancelling(others, reason)
     draft.push("execution.cancelled", reason=error)
-    draft.batch([*entries, ("execution.failed", {"error": error}, "")])
+    draft.batch([*entries, ("execution.failed", ExecutionFailed(error=error), "")])
     draft.keep_session_after_end()
     return Decision(draft.change(), answer=True)
 
@@ -158,8 +168,8 @@ def _cancelled(draft: Draft, reason: str) -> list[Entry]:
     return draft.cancelling(list(draft.state.steps.values()), reason, keeps_answers=reason == BY_DISCONNECT)
 
 
-def _reset(state: Execution, reason: str) -> Entry:
-    return "execution.reset", {"reason": reason, "from_status": state.status.value}, ""
+def _reset(state: Execution, reason: Literal["agent_disconnect", "recovery", "send_failed"]) -> Entry:
+    return "execution.reset", ExecutionReset(reason=reason, from_status=state.status.value), ""
 
 
 def _shed(draft: Draft, reason: str) -> Decision:

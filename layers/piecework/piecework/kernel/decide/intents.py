@@ -1,6 +1,6 @@
 """What agents ask for: tool calls, waits, ends; and repeats of them (specification sections 1.1, 2.9, 4.3)."""
 
-from typing import Final
+from typing import Final, TypeVar
 
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
@@ -9,14 +9,29 @@ from piecework.kernel.errors import ConflictError
 from piecework.kernel.model import metrics
 from piecework.kernel.model.changes import Answered, StepRecord
 from piecework.kernel.model.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Act, Intent
-from piecework.kernel.model.drafts import Decision, Draft
-from piecework.kernel.model.evolve import SIGNAL_RESUMES, oldest_signal
+from piecework.kernel.model.drafts import Decision, Draft, Entry
+from piecework.kernel.model.evolve import oldest_signal
 from piecework.kernel.model.kept_answers import Kept, mark_of
+from piecework.kernel.model.payloads import (
+    ExecutionBlocked,
+    ExecutionCompleted,
+    ExecutionFailed,
+    GivenMembers,
+    IntentAccepted,
+    IntentDenied,
+    IntentDetails,
+    StepApprovalRequired,
+    StepCreated,
+    StepDispatched,
+    resumed_by_signal,
+)
 from piecework.kernel.model.ports import Read
 from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Decision as Policy
 from piecework.kernel.policy.verdicts import Verdict
 from piecework.kernel.rules import REMOTE_ATTEMPTS
+
+G = TypeVar("G", bound=GivenMembers)
 
 Answer = dict[str, Json]
 ACCEPTED: Final[Answer] = {"accepted": True}
@@ -132,8 +147,8 @@ def _deny(draft: Draft, command: Act, verdict: Verdict) -> Answer:
     intent, reason = command.intent, verdict.reason
     if command.over_limit and verdict.rate_limit:
         reason = verdict.rate_limit.refusal(verdict.rule_id)
-    told: Answer = {"intent_type": intent.type, "tool_id": intent.tool_id, "reason": reason, "rule_id": verdict.rule_id}
-    draft.append("intent.denied", told | _given(intent))
+    denied = IntentDenied(intent_type=intent.type, tool_id=intent.tool_id, reason=reason, rule_id=verdict.rule_id)
+    draft.append("intent.denied", _with_given(denied, intent))
     draft.count(metrics.intents(intent.type, "rate_limited" if command.over_limit else "denied"))
     return {"accepted": False, "error": reason or f"denied by rule {verdict.rule_id}", "rule_id": verdict.rule_id}
 
@@ -141,9 +156,9 @@ def _deny(draft: Draft, command: Act, verdict: Verdict) -> Answer:
 def _run(draft: Draft, command: Act, verdict: Verdict, step_id: str) -> Answer:
     intent = command.intent
     until = draft.now_ms + (verdict.timeout_ms or draft.rules.step_timeout_ms)
-    accepted = _accept(draft, intent, {"tool_id": intent.tool_id} | _given(intent))
+    accepted = _accept(draft, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
     attempts = REMOTE_ATTEMPTS if intent.remote else 1
-    entries = [("step.created", _created(intent, attempts, until), step_id)]
+    entries: list[Entry] = [("step.created", _created(intent, attempts, until), step_id)]
     if intent.remote:
         entries.append(("step.dispatched", _job(draft, until), step_id))
     draft.batch(entries, chain=accepted)
@@ -165,9 +180,10 @@ def _kept_answer(draft: Draft, read: Read, intent: Intent) -> Kept | None:
 def _run_let_through(draft: Draft, command: Act, kept: Kept, step_id: str) -> Answer:
     """A person has let the call through already, so it runs as one that the policy allows, but once."""
     intent, until = command.intent, draft.now_ms + draft.rules.step_timeout_ms
-    accepted = _accept(draft, intent, {"tool_id": intent.tool_id} | _given(intent))
-    created = _created(intent, 1, until) | {"remote": intent.remote, "answered_as": kept.step_id}
-    entries = [("step.created", created, step_id)]
+    accepted = _accept(draft, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
+    created = _created(intent, 1, until)
+    created["remote"], created["answered_as"] = intent.remote, kept.step_id
+    entries: list[Entry] = [("step.created", created, step_id)]
     if intent.remote:
         entries.append(("step.dispatched", _job(draft, until), step_id))
     draft.batch(entries, chain=accepted)
@@ -179,21 +195,24 @@ def _run_let_through(draft: Draft, command: Act, kept: Kept, step_id: str) -> An
 
 
 def _deny_again(draft: Draft, intent: Intent, verdict: Verdict, kept: Kept) -> Answer:
-    told: Answer = {"intent_type": intent.type, "tool_id": intent.tool_id, "reason": kept.reason}
-    draft.append("intent.denied", told | {"rule_id": verdict.rule_id, "answered_as": kept.step_id} | _given(intent))
+    denied = IntentDenied(intent_type=intent.type, tool_id=intent.tool_id, reason=kept.reason, rule_id=verdict.rule_id)
+    denied["answered_as"] = kept.step_id
+    draft.append("intent.denied", _with_given(denied, intent))
     draft.count(metrics.intents(intent.type, "denied"))
     return {"accepted": False, "error": kept.reason, "rule_id": verdict.rule_id}
 
 
-def _job(draft: Draft, until_ms: int) -> Answer:
+def _job(draft: Draft, until_ms: int) -> StepDispatched:
     return {"runner_id": "", "job_id": draft.fresh(), "deadline": rfc3339(until_ms)}
 
 
 def _ask_person(draft: Draft, intent: Intent, verdict: Verdict, step_id: str) -> Answer:
     until = draft.now_ms + draft.rules.step_timeout_ms
-    call: Answer = {"tool_id": intent.tool_id, "arguments": intent.arguments}
-    blocked = {"reason": "approval", "ref": step_id} | call | ({"remote": True} if intent.remote else {})
-    asked = call | {"remote": intent.remote, "reason": verdict.reason}
+    tool_id, arguments = intent.tool_id, intent.arguments
+    blocked: ExecutionBlocked = {"reason": "approval", "ref": step_id, "tool_id": tool_id, "arguments": arguments}
+    if intent.remote:
+        blocked["remote"] = True
+    asked = StepApprovalRequired(tool_id=tool_id, arguments=arguments, remote=intent.remote, reason=verdict.reason)
     draft.batch(
         [
             ("step.created", _created(intent, 1, until), step_id),
@@ -211,9 +230,9 @@ def _wait(draft: Draft, intent: Intent) -> Answer:
     accepted = _accept(draft, intent, {"signal_type": intent.signal_type})
     stored = oldest_signal(draft.state, intent.signal_type)
     if stored is None:
-        draft.append("execution.blocked", {"reason": "signal", "ref": intent.signal_type}, chain=accepted)
+        draft.append("execution.blocked", ExecutionBlocked(reason="signal", ref=intent.signal_type), chain=accepted)
         return ACCEPTED
-    draft.append("execution.resumed", {"reason": f"{SIGNAL_RESUMES}{intent.signal_type}"}, chain=accepted)
+    draft.append("execution.resumed", resumed_by_signal(intent.signal_type), chain=accepted)
     draft.push("signal.received", str(stored.sequence))
     return ACCEPTED
 
@@ -222,7 +241,7 @@ def _complete(draft: Draft, intent: Intent) -> Answer:
     _all_ended(draft.state)
     given = intent.has_output or intent.output is not None
     accepted = _accept(draft, intent, {"output": intent.output} if given else {})
-    draft.append("execution.completed", {"output": intent.output}, chain=accepted)
+    draft.append("execution.completed", ExecutionCompleted(output=intent.output), chain=accepted)
     draft.output = intent.output
     draft.keep_session_after_end()
     return ACCEPTED
@@ -231,7 +250,7 @@ def _complete(draft: Draft, intent: Intent) -> Answer:
 def _fail(draft: Draft, intent: Intent) -> Answer:
     _all_ended(draft.state)
     accepted = _accept(draft, intent, {"error": intent.error})
-    draft.append("execution.failed", {"error": intent.error}, chain=accepted)
+    draft.append("execution.failed", ExecutionFailed(error=intent.error), chain=accepted)
     draft.keep_session_after_end()
     return ACCEPTED
 
@@ -241,19 +260,22 @@ def _all_ended(execution: Execution) -> None:
         raise ConflictError(f"{len(execution.steps)} steps are still active")
 
 
-def _accept(draft: Draft, intent: Intent, details: Answer) -> str:
-    payload: Answer = {"intent_type": intent.type}
-    return draft.append("intent.accepted", payload | ({"details": details} if details else {})).id
+def _accept(draft: Draft, intent: Intent, details: IntentDetails) -> str:
+    accepted = IntentAccepted(intent_type=intent.type)
+    if details:
+        accepted["details"] = details
+    return draft.append("intent.accepted", accepted).id
 
 
-def _given(intent: Intent) -> Answer:
-    """The members of a tool call that events show only if they are there."""
-    arguments = {"arguments": intent.arguments} if intent.has_arguments else {}
-    key = {"idempotency_key": intent.idempotency_key} if intent.idempotency_key else {}
-    return arguments | key
+def _with_given(told: G, intent: Intent) -> G:
+    if intent.has_arguments:
+        told["arguments"] = intent.arguments
+    if intent.idempotency_key:
+        told["idempotency_key"] = intent.idempotency_key
+    return told
 
 
-def _created(intent: Intent, attempts: int, until_ms: int) -> Answer:
+def _created(intent: Intent, attempts: int, until_ms: int) -> StepCreated:
     return {
         "tool_id": intent.tool_id,
         "tool_version": 0,

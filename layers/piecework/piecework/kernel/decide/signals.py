@@ -1,6 +1,5 @@
 """Signals from outside, and people's answers among them (specification sections 1.4, 1.5)."""
 
-from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import answers, checks
 from piecework.kernel.decide.answers import Said
@@ -9,7 +8,13 @@ from piecework.kernel.model.changes import Decided, Outcome
 from piecework.kernel.model.commands import Signal
 from piecework.kernel.model.drafts import Decision, Draft
 from piecework.kernel.model.events import Event
-from piecework.kernel.model.evolve import SIGNAL_RESUMES
+from piecework.kernel.model.payloads import (
+    ExecutionResumed,
+    SignalReceived,
+    StepDispatched,
+    StepFailed,
+    resumed_by_signal,
+)
 from piecework.kernel.model.ports import Consumer, Read
 from piecework.kernel.model.state import Blocked, Step, StepStatus
 from piecework.kernel.rules import MAX_STORED_SIGNALS
@@ -26,8 +31,7 @@ def signal(draft: Draft, read: Read, command: Signal) -> Decision:
         raise ConflictError(f"an execution stores at most {MAX_STORED_SIGNALS} signals")
     received = _received(draft, command)
     if resumes:
-        reason = f"{SIGNAL_RESUMES}{command.type}"
-        draft.append("execution.resumed", {"reason": reason}, cause=received.id, chain=received.id)
+        draft.append("execution.resumed", resumed_by_signal(command.type), cause=received.id, chain=received.id)
     draft.push("signal.received", str(received.sequence))
     return Decision(draft.change(), {})
 
@@ -44,7 +48,7 @@ def step_let_through(read: Read, command: Signal) -> Step | None:
 
 
 def _received(draft: Draft, command: Signal) -> Event:
-    payload = {"signal_type": command.type, "payload": command.payload}
+    payload = SignalReceived(signal_type=command.type, payload=command.payload)
     received = draft.append("signal.received", payload)
     draft.signals[received.sequence] = payload
     return received
@@ -70,9 +74,9 @@ def _answer(draft: Draft, read: Read, command: Signal) -> Decision:
 def _grant(draft: Draft, step: Step, command: Signal, received: Event) -> None:
     until = draft.now_ms + draft.rules.step_timeout_ms
     job_id = draft.fresh() if step.remote else ""
-    dispatched = {"runner_id": "", "job_id": job_id, "deadline": rfc3339(until)}
+    dispatched = StepDispatched(runner_id="", job_id=job_id, deadline=rfc3339(until))
     draft.append("step.dispatched", dispatched, step.id, cause=received.id, chain=received.id)
-    draft.append("execution.resumed", {"reason": "approval granted"}, cause=received.id, chain=received.id)
+    draft.append("execution.resumed", ExecutionResumed(reason="approval granted"), cause=received.id, chain=received.id)
     if step.remote:
         draft.dispatch(step.id, command.linked)
     elif draft.state.session is not None:
@@ -91,10 +95,11 @@ def _deny(draft: Draft, step: Step, said: Said, received: Event) -> None:
     draft.outcomes[step.id] = Outcome(StepStatus.FAILED, error=said.reason, is_denied=True)
     draft.note(step, StepStatus.FAILED, said.reason)
     keeps = draft.state.session is None and draft.approvals.can_keep(step.id)
+    failed = StepFailed(error=said.reason, retryable=False)
     if keeps:
         draft.approvals = draft.approvals.keep(step.id, approved=False, reason=said.reason)
-    failed: dict[str, Json] = {"error": said.reason, "retryable": False} | ({"answer_kept": True} if keeps else {})
+        failed["answer_kept"] = True
     draft.batch(
-        [("step.failed", failed, step.id), ("execution.resumed", {"reason": "approval denied"}, "")],
+        [("step.failed", failed, step.id), ("execution.resumed", ExecutionResumed(reason="approval denied"), "")],
         chain=received.id,
     )

@@ -9,6 +9,7 @@ from piecework.kernel.errors import ConflictError, StepResolved
 from piecework.kernel.model.changes import Outcome, QueuedJob
 from piecework.kernel.model.commands import HandOut, JobResult, Requeue, Started, StepResult
 from piecework.kernel.model.drafts import Decision, Draft, queued
+from piecework.kernel.model.payloads import StepCompleted, StepDispatched, StepFailed, StepRetried, StepStarted
 from piecework.kernel.model.ports import Read
 from piecework.kernel.model.state import Job, Step, StepStatus
 
@@ -47,7 +48,7 @@ def started(draft: Draft, read: Read, command: Started) -> Decision:
         checks.open_step(read, command.step_id)
     if step is None or step.status is StepStatus.RUNNING or checks.awaits_approval(draft.state, step.id):
         return NOTHING
-    draft.append("step.started", {"runner_id": command.runner_id}, step.id)
+    draft.append("step.started", StepStarted(runner_id=command.runner_id), step.id)
     return Decision(draft.change(), answer=True)
 
 
@@ -61,7 +62,8 @@ def hand_out(draft: Draft, command: HandOut) -> Decision:
     if step.job.not_before_ms > draft.now_ms:
         return NOTHING
     until = step.deadline_ms or draft.now_ms + draft.rules.step_timeout_ms
-    payload = {"runner_id": command.linked.connection.runner_id, "job_id": step.job.id, "deadline": rfc3339(until)}
+    runner_id = command.linked.connection.runner_id
+    payload = StepDispatched(runner_id=runner_id, job_id=step.job.id, deadline=rfc3339(until))
     draft.append("step.dispatched", payload, step.id)
     draft.dispatch(step.id, command.linked)
     return Decision(draft.change(), answer=True)
@@ -82,12 +84,12 @@ def requeue(draft: Draft, command: Requeue) -> Decision:
 
 def _end(draft: Draft, step: Step, *, success: bool, data: Json, error: str) -> None:
     if success:
-        draft.append("step.completed", {"result": data}, step.id, chain=draft.fresh())
+        draft.append("step.completed", StepCompleted(result=data), step.id, chain=draft.fresh())
         draft.outcomes[step.id] = Outcome(StepStatus.SUCCEEDED, result=data)
         draft.note(step, StepStatus.SUCCEEDED)
         draft.durations.append((step.tool_id, (draft.now_ms - step.created_at_ms) / 1000))
     else:
-        draft.append("step.failed", {"error": error, "retryable": False}, step.id, chain=draft.fresh())
+        draft.append("step.failed", StepFailed(error=error, retryable=False), step.id, chain=draft.fresh())
         draft.outcomes[step.id] = Outcome(StepStatus.FAILED, result=data, error=error)
         draft.note(step, StepStatus.FAILED, error)
     draft.push("tool.result", step.id)
@@ -98,8 +100,8 @@ def _retry(draft: Draft, step: Step, error: str) -> None:
     draft.note(step, StepStatus.FAILED, error)
     draft.batch(
         [
-            ("step.failed", {"error": error, "retryable": True}, step.id),
-            ("step.retried", {"next_attempt": attempt}, step.id),
+            ("step.failed", StepFailed(error=error, retryable=True), step.id),
+            ("step.retried", StepRetried(next_attempt=attempt), step.id),
         ]
     )
     job = Job(draft.fresh(), draft.now_ms + draft.rules.retry_delay_ms(attempt))

@@ -1,6 +1,6 @@
 """A change in the making: appends events, keeps the state that follows from them, and collects what goes with them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from piecework.kernel.model.events import Event
 from piecework.kernel.model.evolve import evolve
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.kept_answers import Approvals
+from piecework.kernel.model.payloads import StepCancelled
 from piecework.kernel.model.ports import Linked
 from piecework.kernel.model.state import Connection, Execution, Job, Step, StepStatus
 from piecework.kernel.rules import ENDED_AT_ONCE, SESSION_AFTER_END_MS, Rules
@@ -29,7 +30,7 @@ from piecework.kernel.rules import ENDED_AT_ONCE, SESSION_AFTER_END_MS, Rules
 HISTORY_ERROR: Final = 4_096  # characters of an error that `history` keeps; the event has all of it
 
 NewId = Callable[[int], str]  # of the present time
-Entry = tuple[str, dict[str, Json], str]  # type, payload, step id
+Entry = tuple[str, Mapping[str, Json], str]  # type, payload, step id
 
 
 @dataclass
@@ -89,7 +90,7 @@ class Draft:
         return self.new_id(self.now_ms)
 
     def append(
-        self, kind: str, payload: dict[str, Json], step_id: str = "", *, cause: str = "", chain: str = ""
+        self, kind: str, payload: Mapping[str, Json], step_id: str = "", *, cause: str = "", chain: str = ""
     ) -> Event:
         """Add an event; without a cause it names itself, without a chain it begins one (section 4.1)."""
         event_id = self.fresh()
@@ -194,8 +195,10 @@ class Draft:
             keeps = keeps_answers and self.approvals.can_keep(step.id) and not self._is_asked_about(step)
             if keeps:
                 self.approvals = self.approvals.keep(step.id, approved=True)
-            told: dict[str, Json] = {"reason": reason} | ({"answer_kept": True} if keeps else {})
-            entries.append(("step.cancelled", told, step.id))
+            cancelled = StepCancelled(reason=reason)
+            if keeps:
+                cancelled["answer_kept"] = True
+            entries.append(("step.cancelled", cancelled, step.id))
         return entries
 
     def _is_asked_about(self, step: Step) -> bool:

@@ -1,6 +1,7 @@
 """Events: the immutable log of an execution (specification section 4)."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,7 +45,7 @@ class Event:
     sequence: int
     type: str
     at_ms: int
-    payload: dict[str, Json]
+    payload: Mapping[str, Json]  # as payloads.py has it for this type
     causation_id: str
     correlation_id: str
     step_id: str = ""
@@ -56,7 +57,7 @@ def shown(event: Event) -> dict[str, Json]:
     One session always has the same name; the id cannot be found from it.
     """
     session_id = event.payload.get("session_id") if event.type in TELL_SESSIONS else ""
-    return {**event.payload, "session_id": session_name(session_id)} if session_id else event.payload
+    return {**event.payload, "session_id": session_name(session_id)} if session_id else dict(event.payload)
 
 
 def session_name(session_id: str) -> str:

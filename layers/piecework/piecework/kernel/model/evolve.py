@@ -6,14 +6,16 @@ tells (who holds a job, when a session lapses) is put beside it by `drafts.py`.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from piecework.kernel.clocks import millis
+from piecework.kernel.model import payloads
 from piecework.kernel.model.events import TERMINAL, Event
 from piecework.kernel.model.kept_answers import Approvals
 from piecework.kernel.model.state import Blocked, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
 
-SIGNAL_RESUMES: Final = "signal received: "
+T = TypeVar("T")
+
 DECISIONS: Final = ("step.approve", "step.deny")  # signal types by which a person answers about a step
 ALIAS: Final = "approval"  # does so too while an approval is waited for
 APPROVALS: Final = (*DECISIONS, ALIAS)
@@ -68,13 +70,19 @@ def is_approval(state: Execution, signal_type: str) -> bool:
     return state.blocked is not None and state.blocked.reason == "approval" and signal_type in APPROVALS
 
 
+def _payload(_type: type[T], event: Event) -> T:
+    """The payload of an event whose type holds that."""
+    return cast("T", event.payload)
+
+
 def _created(event: Event) -> Execution:
     if event.type != "execution.created" or event.sequence != 1:
         raise LogBroken("a log begins with execution.created")
+    payload = _payload(payloads.ExecutionCreated, event)
     return Execution(
         id=event.execution_id,
-        agent_id=event.payload["agent_id"],
-        labels=event.payload["labels"],
+        agent_id=payload["agent_id"],
+        labels=payload["labels"],
         status=Status.PENDING,
         version=0,
         sequence=1,
@@ -91,14 +99,15 @@ def _moved(state: Execution, status: Status, event: Event) -> Execution:
 
 
 def _started(state: Execution, event: Event) -> Execution:
-    payload = event.payload
+    payload = _payload(payloads.ExecutionStarted, event)
     session = Session(payload["session_id"], payload["consumer_id"], event.at_ms, expires_at_ms=event.at_ms)
     approvals = state.approvals.new_run()
     return replace(_moved(state, Status.RUNNING, event), session=session, unattended_at_ms=None, approvals=approvals)
 
 
 def _blocked(state: Execution, event: Event) -> Execution:
-    blocked = Blocked(event.payload["reason"], event.payload["ref"])
+    payload = _payload(payloads.ExecutionBlocked, event)
+    blocked = Blocked(payload["reason"], payload["ref"])
     return replace(_moved(state, Status.BLOCKED, event), blocked=blocked, resumed_by=None)
 
 
@@ -108,12 +117,11 @@ def _resumed(state: Execution, event: Event) -> Execution:
     With one, its agent may be gone unnoticed: until the next intent a reset puts the signal back.
     """
     resumed = state if state.status is Status.RUNNING else _moved(state, Status.RUNNING, event)
-    reason: str = event.payload["reason"]
-    is_answer = not reason.startswith(SIGNAL_RESUMES)
-    resumed = replace(resumed, blocked=None, has_answered=state.has_answered or is_answer)
-    if is_answer or state.session is None:
+    signal_type = payloads.resuming_signal(_payload(payloads.ExecutionResumed, event))
+    resumed = replace(resumed, blocked=None, has_answered=state.has_answered or signal_type is None)
+    if signal_type is None or state.session is None:
         return resumed
-    used = oldest_signal(state, reason.removeprefix(SIGNAL_RESUMES))
+    used = oldest_signal(state, signal_type)
     if used is None:
         raise LogBroken("resumed by a signal that never came")
     return replace(resumed, signals=tuple(stored for stored in state.signals if stored != used), resumed_by=used)
@@ -156,7 +164,7 @@ def _agent_gone(state: Execution, event: Event) -> Execution:
 
 
 def _signalled(state: Execution, event: Event) -> Execution:
-    signal_type: str = event.payload["signal_type"]
+    signal_type = _payload(payloads.SignalReceived, event)["signal_type"]
     if is_approval(state, signal_type) or len(signal_type.encode()) > STORABLE_BYTES:
         return state
     return replace(state, signals=(*state.signals, StoredSignal(event.sequence, signal_type)))
@@ -167,13 +175,13 @@ def _intended(state: Execution, _: Event) -> Execution:
 
 
 def _step_created(state: Execution, event: Event) -> Execution:
-    payload = event.payload
+    payload = _payload(payloads.StepCreated, event)
     if event.step_id in state.steps:
         raise LogBroken("a step is created twice")
     step = Step(
         id=event.step_id,
         tool_id=payload["tool_id"],
-        remote=payload.get("remote", payload["max_attempts"] > 1),
+        remote=payloads.is_remote(payload),
         status=StepStatus.PENDING,
         attempt=payload["attempt"],
         max_attempts=payload["max_attempts"],
@@ -201,14 +209,16 @@ def _step_moved(step: Step, status: StepStatus, event: Event) -> Step:
 
 
 def _approval_required(state: Execution, event: Event) -> Execution:
-    return _with(state, replace(_step(state, event), remote=bool(event.payload["remote"])))
+    asked = _payload(payloads.StepApprovalRequired, event)
+    return _with(state, replace(_step(state, event), remote=asked["remote"]))
 
 
 def _dispatched(state: Execution, event: Event) -> Execution:
     step = _step_moved(_step(state, event), StepStatus.DISPATCHED, event)
-    job_id: str = event.payload["job_id"]
+    payload = _payload(payloads.StepDispatched, event)
+    job_id = payload["job_id"]
     job = Job(job_id, step.job.not_before_ms if step.job else event.at_ms) if job_id else None
-    return _with(state, replace(step, deadline_ms=millis(event.payload["deadline"]), job=job))
+    return _with(state, replace(step, deadline_ms=millis(payload["deadline"]), job=job))
 
 
 def _step_started(state: Execution, event: Event) -> Execution:
@@ -217,12 +227,13 @@ def _step_started(state: Execution, event: Event) -> Execution:
 
 def _step_failed(state: Execution, event: Event) -> Execution:
     failed = _step_moved(_step(state, event), StepStatus.FAILED, event)
-    return _with(state, failed) if event.payload["retryable"] else _without(state, event.step_id)
+    return _with(state, failed) if _payload(payloads.StepFailed, event)["retryable"] else _without(state, event.step_id)
 
 
 def _retried(state: Execution, event: Event) -> Execution:
     step = _step_moved(_step(state, event), StepStatus.PENDING, event)
-    return _with(state, replace(step, attempt=event.payload["next_attempt"], deadline_ms=None, job=None))
+    attempt = _payload(payloads.StepRetried, event)["next_attempt"]
+    return _with(state, replace(step, attempt=attempt, deadline_ms=None, job=None))
 
 
 def _step_ended(state: Execution, event: Event) -> Execution:

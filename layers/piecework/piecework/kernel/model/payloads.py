@@ -1,0 +1,222 @@
+"""What each type of event holds (specification section 4.2), and what two of them say only in the words of the log.
+
+Others read the log, so its payloads keep the specification's form. Where that form leaves a meaning to a text or a
+number, what writes and what reads it lie here: `resumed_by_signal` and `resuming_signal`, `is_remote`.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, NotRequired, TypedDict
+
+from piecework.jsons import Json
+
+SIGNAL_RESUMES: Final = "signal received: "  # and the signal's type
+
+
+class ExecutionCreated(TypedDict):
+    """The first event."""
+
+    agent_id: str
+    input: Json
+    labels: dict[str, str]
+
+
+class ExecutionStarted(TypedDict):
+    """It was given to a consumer."""
+
+    session_id: str
+    consumer_id: str
+
+
+class ExecutionBlocked(TypedDict):
+    """It waits for a signal of the type `ref`, or for a person's answer about the step `ref`."""
+
+    reason: Literal["signal", "approval"]
+    ref: str
+    tool_id: NotRequired[str]  # this and the following: of an approval
+    arguments: NotRequired[Json]
+    remote: NotRequired[bool]  # left out when false
+
+
+class ExecutionResumed(TypedDict):
+    """What it waited for has come; `resuming_signal` says whether that was a signal."""
+
+    reason: str
+
+
+class ExecutionCompleted(TypedDict):
+    """Its agent has ended it well."""
+
+    output: Json
+
+
+class ExecutionFailed(TypedDict):
+    """Its agent has given up, or its time is over."""
+
+    error: str
+
+
+class ExecutionCancelled(TypedDict):
+    """A client has ended it."""
+
+    reason: str
+
+
+class ExecutionReset(TypedDict):
+    """It waits for another consumer, from the start."""
+
+    reason: Literal["agent_disconnect", "recovery", "send_failed"]
+    from_status: str
+
+
+class GivenMembers(TypedDict, total=False):
+    """The members of a tool call that events show only if they are there."""
+
+    arguments: Json
+    idempotency_key: str
+
+
+class IntentDetails(GivenMembers, total=False):
+    """The members of an intent that its type has, where they were given."""
+
+    tool_id: str
+    output: Json
+    error: str
+    signal_type: str
+
+
+class IntentAccepted(TypedDict):
+    """An agent's intent was taken."""
+
+    intent_type: str
+    details: NotRequired[IntentDetails]
+
+
+class IntentDenied(GivenMembers):
+    """The policy, its rate limit or a person says no."""
+
+    intent_type: str
+    tool_id: str
+    reason: str
+    rule_id: str
+    answered_as: NotRequired[str]  # the step that a person was asked about
+
+
+class StepCreated(TypedDict):
+    """A tool is to be called; `is_remote` says by whom."""
+
+    tool_id: str
+    tool_version: int  # always 0
+    arguments: Json
+    max_attempts: int
+    attempt: int
+    deadline: str
+    remote: NotRequired[bool]  # of a call that a person has let through before
+    answered_as: NotRequired[str]  # the step that this person was asked about
+
+
+class StepDispatched(TypedDict):
+    """A job goes to a runner or a queue, or a local step is let through; an id is empty where there is none."""
+
+    runner_id: str
+    job_id: str
+    deadline: str
+
+
+class StepStarted(TypedDict):
+    """A runner has begun."""
+
+    runner_id: str
+
+
+class StepCompleted(TypedDict):
+    """The tool has answered."""
+
+    result: Json
+
+
+class StepFailed(TypedDict):
+    """The tool has failed; `retryable` says that another attempt follows."""
+
+    error: str
+    retryable: bool
+    answer_kept: NotRequired[bool]  # a person's answer waits for the next run
+
+
+class StepTimedOut(TypedDict):
+    """Its time is over."""
+
+
+class StepRetried(TypedDict):
+    """Another attempt follows."""
+
+    next_attempt: int
+
+
+class StepCancelled(TypedDict):
+    """Its execution ends or starts over."""
+
+    reason: str
+    answer_kept: NotRequired[bool]
+
+
+class StepApprovalRequired(TypedDict):
+    """A person is asked."""
+
+    tool_id: str
+    arguments: Json
+    remote: bool
+    reason: str
+
+
+class SignalReceived(TypedDict):
+    """Something came from outside."""
+
+    signal_type: str
+    payload: Json
+
+
+class AgentTimeout(TypedDict):
+    """A consumer is gone."""
+
+    session_id: str  # empty when nobody had one
+
+
+PAYLOADS: Final[Mapping[str, type]] = {
+    "execution.created": ExecutionCreated,
+    "execution.started": ExecutionStarted,
+    "execution.blocked": ExecutionBlocked,
+    "execution.resumed": ExecutionResumed,
+    "execution.completed": ExecutionCompleted,
+    "execution.failed": ExecutionFailed,
+    "execution.cancelled": ExecutionCancelled,
+    "execution.reset": ExecutionReset,
+    "intent.accepted": IntentAccepted,
+    "intent.denied": IntentDenied,
+    "step.created": StepCreated,
+    "step.dispatched": StepDispatched,
+    "step.started": StepStarted,
+    "step.completed": StepCompleted,
+    "step.failed": StepFailed,
+    "step.timed_out": StepTimedOut,
+    "step.retried": StepRetried,
+    "step.cancelled": StepCancelled,
+    "step.approval_required": StepApprovalRequired,
+    "signal.received": SignalReceived,
+    "agent.timeout": AgentTimeout,
+}
+
+
+def resumed_by_signal(signal_type: str) -> ExecutionResumed:
+    """What an execution that waited for a signal resumes with."""
+    return ExecutionResumed(reason=f"{SIGNAL_RESUMES}{signal_type}")
+
+
+def resuming_signal(payload: ExecutionResumed) -> str | None:
+    """The type of the signal that has resumed an execution; None when a person's answer has."""
+    reason = payload["reason"]
+    return reason.removeprefix(SIGNAL_RESUMES) if reason.startswith(SIGNAL_RESUMES) else None
+
+
+def is_remote(payload: StepCreated) -> bool:
+    """Whether a runner calls the tool: such a step is tried more than once, unless a person has let it through."""
+    return payload.get("remote", payload["max_attempts"] > 1)
