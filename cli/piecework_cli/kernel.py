@@ -1,22 +1,24 @@
 """The kernel door as commands see it: its address, its credential, requests, and an execution's stream of events."""
 
 import argparse
-import http.client
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from piecework.jsons import Json
+from piecework.net.addresses import AddressRefused, chosen_target
+from piecework.net.http_client import CallFailed, HttpClient, Request
 from piecework_cli.output import CommandError
 from piecework_cli.stacks import output_of
 from piecework_cli.target import local_url
 
 KERNEL_DISTANCE: Final = 2  # of its port from the base port, as `make run` sets them
 REQUEST_SECONDS: Final = 40.0  # more than the edge's 29
+BODY_LIMIT: Final = 8 * 1024 * 1024  # bytes of an answer; Lambda's own limit is 6 MB
 SILENCE_SECONDS: Final = 20.0  # of a stream; three heartbeats and more
 RECONNECTS: Final = 10  # in a row that brought no event
 PAUSE_SECONDS: Final = 1.0
@@ -49,11 +51,13 @@ class KernelClient:
     """One kernel door."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise CommandError(f"{url} is not the URL of a kernel door; it reads like http://127.0.0.1:8789")
-        self.url, self._host, self._tls = url.rstrip("/"), parts.netloc, parts.scheme == "https"
-        self._base = parts.path.rstrip("/").removesuffix("/v0")  # requests name it themselves
+        self.url = url.rstrip("/")
+        try:
+            self._target = chosen_target(self.url)
+        except AddressRefused:
+            raise CommandError(f"{url} is not the URL of a kernel door; it reads like http://127.0.0.1:8789") from None
+        self._base = urlsplit(self.url).path.removesuffix("/v0")  # requests name it themselves
+        self._http = HttpClient(body_limit=BODY_LIMIT)
         self._headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
 
     @classmethod
@@ -75,15 +79,12 @@ class KernelClient:
         """
         raw = None if body is None else json.dumps(body).encode()
         try:
-            with closing(self._connection(REQUEST_SECONDS)) as connection:
-                connection.request(method, self._base + path, raw, self._headers)
-                answer = connection.getresponse()
-                text = answer.read()
-        except (OSError, http.client.HTTPException) as error:
+            answer = self._http.send(self._request(method, path, raw), REQUEST_SECONDS)
+        except CallFailed as failed:
             raise CommandError(
-                f"{self.url} does not answer ({type(error).__name__}); start `make run`, or name a door with --kernel"
+                f"{self.url} does not answer ({failed.why}); start `make run`, or name a door with --kernel"
             ) from None
-        return self._document(answer.status, text)
+        return self._document(answer.status, answer.body)
 
     def follow(self, execution_id: str, after: int) -> Iterator[dict[str, Any]]:
         """Every event after that sequence until the terminal one, none if that was told before; a stream that breaks is
@@ -107,21 +108,19 @@ class KernelClient:
                         return
             except NothingNewer:
                 return
-            except (OSError, http.client.HTTPException):
+            except CallFailed:
                 pass  # taken up again below
             failures += 1
             time.sleep(PAUSE_SECONDS)
         raise CommandError(f"{self.url}: the stream broke {RECONNECTS} times without an event")
 
     def _stream(self, path: str) -> Iterator[dict[str, Any]]:
-        with closing(self._connection(SILENCE_SECONDS)) as connection:
-            connection.request("GET", self._base + path, headers=self._headers)
-            answer = connection.getresponse()
-            if answer.status == NO_CONTENT:
+        with self._http.stream(self._request("GET", path), SILENCE_SECONDS) as (status, parts):
+            if status == NO_CONTENT:
                 raise NothingNewer
-            if answer.status != OK:
-                self._document(answer.status, answer.read())
-            for line in answer:
+            if status != OK:
+                self._document(status, b"".join(parts))
+            for line in _lines(parts):
                 if line.startswith(b"data:"):
                     yield json.loads(line.removeprefix(b"data:"))
 
@@ -138,9 +137,8 @@ class KernelClient:
             )
         raise Refusal(f"{status}: {document['error']}")
 
-    def _connection(self, seconds: float) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._tls else http.client.HTTPConnection
-        return kind(self._host, timeout=seconds)
+    def _request(self, method: str, path: str, body: bytes | None = None) -> Request:
+        return Request(method, replace(self._target, path=self._base + path), self._headers, body)
 
 
 def at(execution_id: str, *rest: str) -> str:
@@ -152,6 +150,13 @@ def query(members: Mapping[str, Any], labels: Sequence[str] = ()) -> str:
     """A query string of the members that are there."""
     given = [(name, value) for name, value in members.items() if value not in (None, "")]
     return f"?{urlencode([*given, *(('label', label) for label in labels)])}"
+
+
+def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for part in parts:
+        *lines, rest = (rest + part).split(b"\n")
+        yield from lines
 
 
 def _deployed(stack: str) -> str:

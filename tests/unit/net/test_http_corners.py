@@ -1,7 +1,7 @@
 """Corners of HTTP: raw answers, and what every caller of strangers makes of each. The next corner is one line more.
 
 All callers go through one client, so each line is run against each of them: evidence, model endpoints, facilitators and
-nodes, webhooks.
+nodes, webhooks, the command line, and whoever reads a stream.
 """
 
 import gzip
@@ -17,9 +17,13 @@ import pytest
 from piecework.errors import UpstreamFailed
 from piecework.models.chat import Question, Turn
 from piecework.models.openai import OpenAiModel
+from piecework.net.addresses import chosen_target
 from piecework.net.fetching import BodyTooLarge, Fetcher, FetchTimedOut, Unreachable
+from piecework.net.http_client import HttpClient, Request
 from piecework.worker.chain.exchange import Answer, Endpoint, Interrupted, NotSent
 from piecework.worker.webhook.webhooks import SafePost
+from piecework_cli.kernel import KernelClient
+from piecework_cli.output import CommandError
 from tests.support.raw_answers import answering, http
 
 SAID = "as was said"
@@ -135,7 +139,22 @@ def by_webhook(server):
         return BROKEN
 
 
-CALLERS = [by_evidence, by_model, by_facilitator, by_webhook]
+def by_command(server):
+    try:
+        return WHOLE if KernelClient(server.url).ask("GET", "/x") == json.loads(BODY) else "?"
+    except CommandError as error:
+        return BROKEN if "does not answer" in str(error) else str(error)
+
+
+def by_stream(server):
+    try:
+        with HttpClient().stream(Request("GET", chosen_target(server.url), {}), 20) as (status, parts):
+            return WHOLE if status == 200 and b"".join(parts) == BODY else "?"
+    except Unreachable:
+        return BROKEN
+
+
+CALLERS = [by_evidence, by_model, by_facilitator, by_webhook, by_command, by_stream]
 
 
 @pytest.mark.parametrize("caller", CALLERS)
@@ -299,3 +318,21 @@ def test_a_body_over_the_limit_is_cut_off_whether_announced_or_not():
     for raw in (http(b"x" * 200), OK + b"\r\n" + b"x" * 200):
         with answering(raw) as server, pytest.raises(BodyTooLarge):
             Fetcher(allow=lambda address: True, body_limit=100).get(f"{server.url}/x")
+
+
+def test_parts_of_a_stream_are_read_as_they_come_until_nothing_comes_for_the_stated_silence():
+    heard = []
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        target = chosen_target(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        told = pool.submit(_told, listener, OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+        with pytest.raises(FetchTimedOut), HttpClient().stream(Request("GET", target, {}), 0.5) as (_, parts):
+            heard.extend(parts)
+        told.result().close()
+
+    assert heard == [b"one"]
+
+
+def _told(listener, raw):
+    connection, _ = listener.accept()
+    connection.sendall(raw)
+    return connection

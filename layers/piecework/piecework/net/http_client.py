@@ -13,8 +13,8 @@ because a thawed environment would find it dead, and a request on a dead one cou
 import socket
 import ssl
 import zlib
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import ClassVar, Final
@@ -23,7 +23,7 @@ import h11
 
 from piecework.errors import PieceworkError
 from piecework.net.addresses import Address, Allow, Resolve, Target, resolve_name, vet
-from piecework.net.lookups import Deadline, look_up
+from piecework.net.lookups import Deadline, Silence, look_up
 
 BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer
 HEAD_LIMIT: Final = 256 * 1024  # bytes of an answer's head: some hosts send hundreds of lines
@@ -132,7 +132,23 @@ class HttpClient:
             FetchTimedOut: no complete answer came in `seconds`.
             BodyTooLarge: the answer is over the limit.
         """
-        deadline = Deadline(seconds)
+        with self._asked(request, Deadline(seconds), seconds) as answering:
+            return answering.read(cut=cut)
+
+    @contextmanager
+    def stream(self, request: Request, silence: float) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """Send one request, and give the status of its answer and the parts of its body as they come.
+
+        Raises, in the block as well:
+            AddressRefused, Unreachable: as `send`.
+            FetchTimedOut: nothing came for so many seconds of `silence`.
+        """
+        with self._asked(request, Silence(silence), silence) as answering:
+            yield answering.head().status_code, answering.parts()
+
+    @contextmanager
+    def _asked(self, request: Request, deadline: Deadline, seconds: float) -> Iterator["_Answering"]:
+        """A request that is on its way; whatever breaks from then on is a failure after sending."""
         connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
         try:
             raw = _written(connection, request)
@@ -143,7 +159,7 @@ class HttpClient:
             answering = _Answering(sock, connection, deadline, self.body_limit)
             try:
                 answering.write(raw)
-                return answering.read(cut=cut)
+                yield answering
             except BROKEN as error:
                 raise _failure(error, seconds, sent=True) from error
 
@@ -188,14 +204,15 @@ class _Answering:
                 left = left[self.sock.send(left[:CHUNK]) :]
 
     def read(self, *, cut: bool) -> Fetched:
-        head = self._head()
+        head = self.head()
         lines: dict[str, list[str]] = {}
         for name, value in head.headers:
             lines.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
         headers = {name: ", ".join(values) for name, values in lines.items()}
         return Fetched(head.status_code, headers, self._some_body() if cut else self._body(headers))
 
-    def _head(self) -> h11.Response:
+    def head(self) -> h11.Response:
+        """The answer's status and headers."""
         for _ in range(MOST_INTERIM):
             event = self._next()
             if isinstance(event, h11.Response):
@@ -209,17 +226,24 @@ class _Answering:
         if stated.isdecimal() and int(stated) > self.body_limit:
             raise self._too_large()
         body = bytearray()
-        while isinstance(event := self._next(), h11.Data):
-            body += event.data
+        for part in self.parts():
+            body += part
             if len(body) > self.body_limit:
                 raise self._too_large()
         return bytes(body)
 
+    def parts(self) -> Iterator[bytes]:
+        """The body, as it comes."""
+        while isinstance(event := self._next(), h11.Data):
+            yield bytes(event.data)
+
     def _some_body(self) -> bytes:
         body = bytearray()
         with suppress(*BROKEN):  # the status is what counts; the rest was cut off
-            while len(body) < self.body_limit and isinstance(event := self._next(), h11.Data):
-                body += event.data
+            for part in self.parts():
+                body += part
+                if len(body) >= self.body_limit:
+                    break
         return bytes(body[: self.body_limit])
 
     def _next(self) -> HttpEvent:

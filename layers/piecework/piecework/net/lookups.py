@@ -41,6 +41,18 @@ class Deadline:
         return Deadline(left if seconds is None else min(left, seconds))
 
 
+class Silence(Deadline):
+    """Seconds that each wait may take by itself: for answers that go on as long as there is news."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self._seconds = seconds
+
+    def remaining(self) -> float:
+        """The seconds, anew at each wait."""
+        return self._seconds
+
+
 def look_up(resolve: Resolve, host: str, port: int, deadline: Deadline) -> Sequence[str]:
     """The addresses of a name.
 
