@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from piecework.clock import now_in_ms
 from piecework.jsons import Json
-from piecework.worker.contract.contracts import ContractRecord, time_text
+from piecework.worker.contract.contracts import time_text
+from piecework.worker.payment.cases import Case
 from piecework.worker.payment.charging import Charging, NotProven
 from piecework.worker.payment.counts import UNCOUNTED
 from piecework.worker.payment.facilitator import HttpFacilitator
+from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
 from piecework.worker.record.values import PaymentStatus
@@ -62,10 +64,10 @@ def list_payments(options: argparse.Namespace) -> None:
 def show_payment(options: argparse.Namespace) -> None:
     """Print what is known of one payment; never the payment itself, which is as good as money until it ends."""
     target = Target.of(options)
-    execution, contract = execution_of(target, options.contract), _contract(target, options.contract)
-    unknown = execution.state is State.UNKNOWN
-    chain = {"chain": chain_facts(_charging(target), execution, contract)} if unknown else {}
-    show({**facts_of(execution, contract), **chain})
+    case = _case(target, options.contract)
+    unknown = case.execution.state is State.UNKNOWN
+    chain = {"chain": chain_facts(_charging(target), case)} if unknown else {}
+    show({**facts_of(case), **chain})
 
 
 def resolve(options: argparse.Namespace) -> None:
@@ -78,26 +80,27 @@ def resolve(options: argparse.Namespace) -> None:
     if options.paid is not None and not TRANSACTION.fullmatch(options.paid):
         raise CommandError("--paid needs a transaction's hash: 0x and 64 hex digits")
     target = Target.of(options)
-    execution, contract = execution_of(target, options.contract), _contract(target, options.contract)
+    case = _case(target, options.contract)
+    execution = case.execution
     if (execution.state, execution.settlement.status) != (State.UNKNOWN, UNRESOLVED):
         raise CommandError(f"the payment is {execution.settlement.status}, only an {UNRESOLVED} one can be resolved")
     if options.override not in (None, execution.contract_id):
         raise CommandError(f"--override must be {execution.contract_id}, the id of the contract that you decide about")
     charging = _charging(target)
-    chain = chain_facts(charging, execution, contract)
+    chain = chain_facts(charging, case)
     try:
-        after = charging.resolve(execution, contract, options.paid, override=options.override is not None)
+        after = charging.resolve(case, options.paid, override=options.override is not None)
     except NotProven as refusal:
-        show({**facts_of(execution, contract), "chain": chain})
+        show({**facts_of(case), "chain": chain})
         raise CommandError(
             f"{refusal.message}; type --override {execution.contract_id} to decide all the same"
         ) from None
-    show({**facts_of(after, contract), "chain": chain})
+    show({**facts_of(after), "chain": chain})
 
 
-def chain_facts(charging: Charging, execution: Execution, contract: ContractRecord) -> dict[str, Json]:
+def chain_facts(charging: Charging, case: Case) -> dict[str, Json]:
     """What the chain says of an unknown settlement, and what the flow would do upon it."""
-    seen, decision = charging.witness(execution, contract)
+    seen, decision = charging.witness(case, charging.clock())
     would = {
         "decision": type(decision).__name__,
         "why": getattr(decision, "why", None) or getattr(decision, "reason", None),
@@ -115,8 +118,9 @@ def chain_facts(charging: Charging, execution: Execution, contract: ContractReco
     }
 
 
-def facts_of(execution: Execution, contract: ContractRecord) -> dict[str, Json]:
+def facts_of(case: Case) -> dict[str, Json]:
     """What an operator needs in order to look a payment up on its chain."""
+    execution, contract = case.execution, case.contract
     return {
         **_in_short(execution),
         "price": f"{contract.price} USDC on {contract.network.name}",
@@ -144,13 +148,15 @@ def _in_short(execution: Execution) -> dict[str, Json]:
     }
 
 
-def _contract(target: Target, contract_id: str) -> ContractRecord:
+def _case(target: Target, contract_id: str) -> Case:
+    """A contract and its task; what settles or reads a payment needs no executor."""
     from piecework.worker.store.contracts_table import ContractsTable
 
+    execution = execution_of(target, contract_id)
     found = ContractsTable(target.clients.dynamodb, target.table("PIECEWORK_CONTRACTS_TABLE")).get(contract_id)
     if found is None:
         raise CommandError(f"the worker has no contract {contract_id}")
-    return found
+    return Case(found, execution, None, PaymentTerms.of(found, None, ""))
 
 
 def _charging(target: Target) -> Charging:

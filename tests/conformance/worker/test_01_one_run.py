@@ -251,9 +251,9 @@ def test_a_run_that_renewed_its_lease_since_it_was_read_is_not_taken_over(stub):
     contract = stage.contract("slow")
     stage.post(contract, BODY, stage.pay(contract))
     attempts = stage.worker.driving.attempts
-    held = attempts.take(stage.standing(contract))
+    held = attempts.take(stage.case(contract)).execution
     stage.clock.now_ms += LEASE_MS + 1
-    as_read = stage.standing(contract)
+    as_read = stage.case(contract)
     stage.executions.renew(contract.contract_id, held.lease.token, stage.clock() + LEASE_MS)
 
     with pytest.raises(Moved):

@@ -111,8 +111,7 @@ def test_a_contract_for_an_executor_that_cannot_be_loaded_is_told_to_come_again(
     stage = Stage(stub)
     contract = stage.contract(task__requirements=["bent"])
     later = after_a_deployment(stage)
-    offer = later.worker.views.work._offer
-    later.worker.views.work._offer = replace(offer, broken=("bent",))
+    later.worker.cases.__dict__["offer"] = replace(later.worker.cases.offer, broken=("bent",))
 
     answer = later.post(contract)
 

@@ -28,7 +28,7 @@ def a_stage(facilitator, deliveries, queue):
     announcer = Announcer(deliveries, queue)
 
     def announce(execution, contract, views):
-        body = views.shown(execution, contract).body
+        body = views.recorded(execution, contract).body
         poll_url = views.bodies.poll_url(execution)
         made = delivery_of(
             contract,

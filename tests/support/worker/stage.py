@@ -22,17 +22,17 @@ from piecework.durable.due import Due
 from piecework.extend.executors import Executor, Outcome, Run, Task
 from piecework.extend.manifest import Bundle, Entry, Manifest
 from piecework.worker.answer.deliverables import Link
-from piecework.worker.assembly import Ports, Worker, assemble
+from piecework.worker.assembly import Ports, Rules, Worker, assemble
 from piecework.worker.chain.rpc import RpcChain
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.door import serve
+from piecework.worker.payment.cases import Case
 from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import HttpFacilitator
 from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
 from piecework.worker.record.states import State
 from piecework.worker.task.bounding import in_thread
-from piecework.worker.task.views import Rules
 from tests.support.fakes import START_MS, FakeClock, FakeOverflow, FakePieceTable, no_renewal
 from tests.support.quiet import QuietLog
 from tests.support.worker.contracts import a_record
@@ -202,7 +202,7 @@ class Stage:
         return self.do(task, run)
 
     def _announce(self, execution: Execution, contract: ContractRecord, views: Any) -> None:
-        self.announced.append((execution, views.shown(execution, contract).body))
+        self.announced.append((execution, views.recorded(execution, contract).body))
 
     def contract(self, executor: str = "probe", **changes: Any) -> ContractRecord:
         """A registered contract of its own."""
@@ -212,7 +212,7 @@ class Stage:
         return record
 
     def terms(self, contract: ContractRecord) -> PaymentTerms:
-        return self.worker.views.terms_of(contract)
+        return self.worker.cases.quote(contract).terms
 
     def payload(self, contract: ContractRecord, **changes: Any) -> dict[str, Any]:
         given = {"nonce": "0x" + secrets.token_hex(32), "now": self.clock() // 1000, **changes}
@@ -269,6 +269,9 @@ class Stage:
         found = self.executions.read(contract.contract_id)
         assert found is not None
         return found
+
+    def case(self, contract: ContractRecord) -> Case:
+        return self.worker.cases.of(contract, self.standing(contract))
 
     def state(self, contract: ContractRecord) -> State:
         return self.standing(contract).state

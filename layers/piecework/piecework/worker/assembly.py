@@ -19,10 +19,13 @@ from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import Chain
 from piecework.worker.contract.contracts import ContractRecord, Contracts
 from piecework.worker.door import BODY_BYTES
+from piecework.worker.payment.cases import Cases
 from piecework.worker.payment.charging import Charging
 from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import Facilitator, SupportedKinds
 from piecework.worker.payment.released import Released
+from piecework.worker.payment.verifying import Verifying
+from piecework.worker.public_url import PublicUrl
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import Executions
 from piecework.worker.routes import HireRoutes
@@ -31,7 +34,7 @@ from piecework.worker.task.bounding import in_thread
 from piecework.worker.task.driving import Driving
 from piecework.worker.task.flow import Hire, Standing
 from piecework.worker.task.starting import Bounded, Starting
-from piecework.worker.task.views import Rules, Views
+from piecework.worker.task.views import Views
 from piecework.worker.task.work import Work
 
 
@@ -62,6 +65,16 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class Rules:
+    """The settings that the flow looks at."""
+
+    public_base_url: str | PublicUrl
+    x402_v1: bool = True
+    bind_payer: bool = True
+    result_days: int = 7
+
+
+@dataclass(frozen=True)
 class Worker:
     """The parts that functions use."""
 
@@ -69,12 +82,13 @@ class Worker:
     driving: Driving
     charging: Charging
     views: Views
+    cases: Cases
 
 
 def assemble(ports: Ports, rules: Rules, *, inline_bytes: int = INLINE_BYTES, body_bytes: int = BODY_BYTES) -> Worker:
     """Put the parts together."""
+    cases = Cases(ports.bundle, rules.public_base_url)
     work = Work(
-        bundle=ports.bundle,
         files=ports.files,
         texts=ports.texts,
         steps=ports.steps,
@@ -98,19 +112,20 @@ def assemble(ports: Ports, rules: Rules, *, inline_bytes: int = INLINE_BYTES, bo
         keeps_days=rules.result_days,
     )
     bodies = Bodies(rules.public_base_url, ports.files, ports.clock, ports.stream_url)
-    views = Views(work, bodies, rules, ports.clock)
-    driving = _driving(ports, attempts, charging, views)
-    routes = _routes(ports, attempts, charging, views, driving, body_bytes)
-    return Worker(routes, driving, charging, views)
+    views = Views(work, bodies, ports.clock, rules.x402_v1, rules.result_days)
+    driving = _driving(ports, cases, attempts, charging, views)
+    routes = _routes(ports, rules, cases, attempts, views, driving, body_bytes)
+    return Worker(routes, driving, charging, views, cases)
 
 
-def _driving(ports: Ports, attempts: Attempts, charging: Charging, views: Views) -> Driving:
+def _driving(ports: Ports, cases: Cases, attempts: Attempts, charging: Charging, views: Views) -> Driving:
     def announce(execution: Execution, contract: ContractRecord) -> None:
         ports.announce(execution, contract, views)
 
     return Driving(
         contracts=ports.contracts,
         executions=ports.executions,
+        cases=cases,
         attempts=attempts,
         charging=charging,
         released=Released(
@@ -123,7 +138,6 @@ def _driving(ports: Ports, attempts: Attempts, charging: Charging, views: Views)
             ports.counts,
         ),
         due_times=ports.due_times,
-        terms_of=views.terms_of,
         announce=announce,
         clock=ports.clock,
         log=ports.log,
@@ -131,23 +145,31 @@ def _driving(ports: Ports, attempts: Attempts, charging: Charging, views: Views)
 
 
 def _routes(
-    ports: Ports, attempts: Attempts, charging: Charging, views: Views, driving: Driving, body_bytes: int
+    ports: Ports, rules: Rules, cases: Cases, attempts: Attempts, views: Views, driving: Driving, body_bytes: int
 ) -> HireRoutes:
     kinds = SupportedKinds(ports.facilitator, sees=lambda network: ports.chain_of(network) is not None)
-    standing = Standing(ports.executions, attempts, driving.tell, ports.nudge, ports.clock, ports.log)
+    standing = Standing(ports.executions, cases, attempts, driving.tell, ports.nudge, ports.clock, ports.log)
+    verifying = Verifying(
+        ports.executions,
+        ports.facilitator,
+        kinds,
+        ports.clock,
+        ports.log,
+        ports.counts,
+        rules.x402_v1,
+        rules.bind_payer,
+    )
     starting = Starting(
         executions=ports.executions,
         attempts=attempts,
-        charging=charging,
+        cases=cases,
         views=views,
-        facilitator=ports.facilitator,
-        kinds=kinds,
+        verifying=verifying,
         bounded=ports.bounded,
         current=standing.current,
         tell=driving.tell,
         clock=ports.clock,
         log=ports.log,
-        counts=ports.counts,
     )
-    hire = Hire(ports.contracts, standing, starting, views, kinds, ports.clock, ports.count)
+    hire = Hire(ports.contracts, cases, standing, starting, views, kinds, ports.clock, ports.count)
     return HireRoutes(hire, ports.contracts, views, ports.clock, body_bytes)

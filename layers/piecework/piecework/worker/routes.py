@@ -62,7 +62,9 @@ class HireRoutes:
             self.hire.count(wanted)
             if execution.state in PENDING:
                 self.hire.standing.wake(execution)
-            answer = self.views.shown(execution, contract)
+                answer = self.views.pending(self.hire.cases.of(contract, execution))
+            else:
+                answer = self.views.recorded(execution, contract)  # loads no executor
             return _response(Answer(200, answer.body, answer.headers), wanted)
         raise WorkerError("TASK_NOT_FOUND", "no such task")
 

@@ -100,8 +100,7 @@ def worker_bundle() -> Bundle:
 def hire_wiring() -> HireWiring:
     """Raises SettingsError when a setting is missing or has no meaning."""
     from piecework.clock import now_in_ms
-    from piecework.worker.assembly import assemble
-    from piecework.worker.task.views import Rules
+    from piecework.worker.assembly import Rules, assemble
 
     settings, telemetry = WorkerSettings.from_env(os.environ), LambdaTelemetry(os.environ)
     public_url = PublicUrl.of(settings.public_base_url, os.environ)
@@ -233,7 +232,7 @@ def _announce(clients: Clients, work_table: str) -> Callable[[Execution, Contrac
 
         delivery = delivery_of(
             contract,
-            views.shown(execution, contract).body,
+            views.recorded(execution, contract).body,
             generation=execution.generation,
             occurred_at_ms=execution.outcome.finished_at_ms,
             poll_url=views.bodies.poll_url(execution),

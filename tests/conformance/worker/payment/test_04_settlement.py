@@ -364,7 +364,7 @@ def test_unresolved_in_the_end_waits_for_an_operator(stub):
     assert answer.status == 202 and answer.body["payment"]["status"] == "unresolved"
     assert ("settlement_unresolved", {"contract_id": contract.contract_id}) in stage.log.lines
 
-    stage.worker.charging.resolve(stage.standing(contract), contract, "0x" + "ab" * 32, override=True)
+    stage.worker.charging.resolve(stage.case(contract), "0x" + "ab" * 32, override=True)
     assert stage.post(contract).receipt["transaction"] == "0x" + "ab" * 32
 
 

@@ -27,7 +27,7 @@ from piecework.jsons import loads
 from piecework.worker.chain.exchange import NotSent
 from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import Chain
-from piecework.worker.contract.contracts import ContractRecord
+from piecework.worker.payment.cases import Case
 from piecework.worker.payment.confirming import NOT_SEEN, Confirming
 from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.evidence import Evidence, Unsettled, gather
@@ -53,7 +53,6 @@ from piecework.worker.payment.settlement import (
     refused_receipt,
     resend_seconds,
 )
-from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import Executions
 from piecework.worker.record.values import Failure, Lease, Settlement
@@ -88,110 +87,101 @@ class Charging:
     token: Callable[[], str] = new_token
     confirming: Confirming = field(default_factory=Confirming)
 
-    def settle(
-        self,
-        execution: Execution,
-        contract: ContractRecord,
-        terms: PaymentTerms,
-        seconds: float = SETTLE_SECONDS_QUEUED,
-    ) -> Execution:
+    def settle(self, case: Case, seconds: float = SETTLE_SECONDS_QUEUED) -> Case:
         """Ask for the money once; a result that the record has and the store has not is written with the intent.
 
         Raises:
             Moved: somebody else moved the record on.
         """
-        now_ms, payment = self.clock(), payment_of(execution)
+        now_ms, execution = self.clock(), case.execution
         lease = Lease(self.token(), now_ms + int(seconds * 1000) + CALL_MARGIN_MS)
         intent = execution.settling(lease, now_ms, now_ms + WATCH_MS)
         self.executions.move(execution, intent)
-        outcome = self._asked(intent, terms, seconds, first=not execution.settlement.is_ambiguous)
+        called = case.now(intent)
+        outcome = self._asked(called, seconds, first=not execution.settlement.is_ambiguous)
         if isinstance(outcome, Paid):
-            return self.paid(intent, contract, outcome)
+            return self.paid(called, outcome)
         if isinstance(outcome, NotPaid):
-            return self.not_paid(intent, outcome)
+            return self.not_paid(called, outcome)
         if isinstance(outcome, Unknown):
-            return self._unknown(intent, execution.settlement, outcome)
-        return self._not_sent(intent, execution, payment, terms, outcome)
+            return self._unknown(called, execution.settlement, outcome)
+        return self._not_sent(called, execution.settlement)
 
-    def _asked(
-        self, intent: Execution, terms: PaymentTerms, seconds: float, *, first: bool
-    ) -> Paid | NotPaid | NotSent | Unknown:
+    def _asked(self, case: Case, seconds: float, *, first: bool) -> Paid | NotPaid | NotSent | Unknown:
         """What came of one `/settle`; a success counts once the chain shows its transaction."""
-        record, ends = unsettled_of(intent, terms), self.confirming.now() + seconds
-        settled = self.facilitator.settle(record.payment, terms, seconds)
-        outcome = classify(settled, record.payment, terms, first=first)
+        record, ends = unsettled_of(case), self.confirming.now() + seconds
+        settled = self.facilitator.settle(record.payment, case.terms, seconds)
+        outcome = classify(settled, record.payment, case.terms, first=first)
         if isinstance(outcome, Paid):
             left = ends - self.confirming.now()
-            outcome = self.confirming.look(outcome, record, self.chain_of(terms.network), left)
+            outcome = self.confirming.look(outcome, record, self.chain_of(case.contract.network), left)
         told = {"outcome": type(outcome).__name__, **_why(outcome)}
-        self.log.info("settle_answered", contract_id=intent.contract_id, **told)
+        self.log.info("settle_answered", contract_id=case.contract.contract_id, **told)
         self.counts.answered(outcome)
         return outcome
 
-    def lapsed(self, execution: Execution) -> Execution:
+    def lapsed(self, case: Case) -> Case:
         """A settlement whose runner is gone may have charged."""
-        now_ms = self.clock()
+        now_ms, execution = self.clock(), case.execution
         known = execution.settlement
         last_ms = known.last_call_ms or known.last_call_without_hash_ms
         settlement = replace(known, is_ambiguous=True, last_call_ms=last_ms, looks=0)
         after = execution.unknown(settlement, now_ms + look_seconds(1) * 1000)
         self.executions.take_over(execution, after, now_ms)
-        return after
+        return case.now(after)
 
-    def look(self, execution: Execution, contract: ContractRecord, terms: PaymentTerms) -> Execution:
+    def look(self, case: Case) -> Case:
         """Ask the witnesses about an unknown settlement, and act on what they say.
 
         Raises:
             Moved: somebody else moved the record on.
         """
-        now_ms, record = self.clock(), unsettled_of(execution, terms)
-        seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
-        decision = reconcile(record, seen, now_ms)
+        now_ms, execution = self.clock(), case.execution
+        _, decision = self.witness(case, now_ms)
         told = {"decision": type(decision).__name__, "looks": execution.settlement.looks + 1}
         self.log.info("settlement_looked_at", contract_id=execution.contract_id, **told, **_why(decision))
         self.counts.looked(decision, execution.settlement.looks + 1)
         if isinstance(decision, Paid | PaidUnconfirmed):
-            return self.paid(execution, contract, decision)
+            return self.paid(case, decision)
         if isinstance(decision, NotPaid):
             if decision.reason == EXPIRED_UNUSED and execution.settlement.hashes:
                 self.log.warning("settlement_alarm", contract_id=execution.contract_id, alarm="hash_on_no_chain")
                 self.counts.strange()
-            return self.not_paid(execution, decision)
+            return self.not_paid(case, decision)
         if isinstance(decision, SettleAgain):
-            return self.settle(execution, contract, terms)
-        return self._waiting(execution, replace(execution.settlement, last_call_ms=record.sent_ms), decision, now_ms)
+            return self.settle(case)
+        return self._waiting(case, decision, now_ms)
 
-    def paid(self, execution: Execution, contract: ContractRecord, outcome: Paid | PaidUnconfirmed) -> Execution:
+    def paid(self, case: Case, outcome: Paid | PaidUnconfirmed) -> Case:
         """Release the result, or start the work that was paid before it."""
-        now_ms = self.clock()
+        now_ms, execution = self.clock(), case.execution
         transaction = outcome.transaction if isinstance(outcome, Paid) else ""
         if not transaction:
             self.log.warning("settled_unconfirmed", contract_id=execution.contract_id)
             self.counts.strange()
         after = execution.paid(outcome.receipt if isinstance(outcome, Paid) else None, now_ms)
-        rows = fee_rows(execution, contract, now_ms, transaction) if after.is_ended else []
+        rows = fee_rows(case, now_ms, transaction) if after.is_ended else []
         self.executions.move(execution, after, ledger=rows, webhook_at_ms=_webhook_ms(after))
-        return after
+        return case.now(after)
 
-    def not_paid(self, execution: Execution, outcome: NotPaid) -> Execution:
+    def not_paid(self, case: Case, outcome: NotPaid) -> Case:
         """Keep the result unreleased and let the seeker sign anew, a few times."""
+        execution = case.execution
         failure = Failure("PAYMENT_FAILED", REFUSED, {"reason": outcome.reason})
         if execution.settlement.refusals + 1 < MOST_ROUNDS:
             after = execution.not_paid(outcome.receipt, failure)
         else:
             after = execution.not_paid_at_last(outcome.receipt, failure, self.clock())
         self.executions.move(execution, after, webhook_at_ms=_webhook_ms(after))
-        return after
+        return case.now(after)
 
-    def witness(self, execution: Execution, contract: ContractRecord) -> tuple[Evidence | None, Decision]:
-        """What the chain says of an unknown settlement now, and what follows from it; moves nothing."""
-        now_ms, record = self.clock(), unsettled_of(execution, PaymentTerms.of(contract, None, ""))
-        seen = gather(record, self.chain_of(contract.network), self.facilitator, now_ms)
+    def witness(self, case: Case, now_ms: int) -> tuple[Evidence | None, Decision]:
+        """What the witnesses say of an unknown settlement now, and what follows from it; moves nothing."""
+        record = unsettled_of(case)
+        seen = gather(record, self.chain_of(case.contract.network), self.facilitator, now_ms)
         return seen, reconcile(record, seen, now_ms)
 
-    def resolve(
-        self, execution: Execution, contract: ContractRecord, transaction: str | None, *, override: bool = False
-    ) -> Execution:
+    def resolve(self, case: Case, transaction: str | None, *, override: bool = False) -> Case:
         """An operator's word on an unknown settlement: the transaction that paid it, or None for not paid.
 
         It needs the evidence that the flow itself would need, or is recorded as an override.
@@ -200,56 +190,58 @@ class Charging:
             NotProven: the chain does not show it.
             IllegalMove: the settlement is not unknown.
         """
-        terms, payment = PaymentTerms.of(contract, None, ""), payment_of(execution)
-        _, decision = self.witness(execution, contract)
+        now_ms, execution = self.clock(), case.execution
+        payment, terms = payment_of(execution), case.terms
+        _, decision = self.witness(case, now_ms)
         if not (is_proven := proves(decision, transaction)) and not override:
             raise NotProven(decision)
-        resolution = {"by": "evidence" if is_proven else "override", "at_ms": self.clock(), "paid": transaction}
-        noted = replace(execution, settlement=replace(execution.settlement, resolution=resolution))
+        resolution = {"by": "evidence" if is_proven else "override", "at_ms": now_ms, "paid": transaction}
+        noted = case.now(replace(execution, settlement=replace(execution.settlement, resolution=resolution)))
         self.log.warning("settlement_resolved", contract_id=execution.contract_id, by=resolution["by"])
         if transaction is None:
             reason = "not_paid_by_operator"
             return self.not_paid(noted, NotPaid(reason, refused_receipt(payment, terms, reason)))
-        return self.paid(noted, contract, Paid(transaction, paid_receipt(payment, terms, transaction)))
+        return self.paid(noted, Paid(transaction, paid_receipt(payment, terms, transaction)))
 
-    def _unknown(self, intent: Execution, before: Settlement, outcome: Unknown) -> Execution:
+    def _unknown(self, case: Case, before: Settlement, outcome: Unknown) -> Case:
         if outcome.alarm:
-            self.log.warning("settlement_alarm", contract_id=intent.contract_id, alarm=outcome.alarm)
+            self.log.warning("settlement_alarm", contract_id=case.contract.contract_id, alarm=outcome.alarm)
             self.counts.strange()
-        known = intent.settlement
+        known = case.execution.settlement
         if outcome.transaction is not None:
             known = known.named(outcome.transaction, before)
-        return self._to_unknown(intent, known, SEEN_SOON_SECONDS if outcome.reason == NOT_SEEN else None)
+        return self._to_unknown(case, known, SEEN_SOON_SECONDS if outcome.reason == NOT_SEEN else None)
 
-    def _to_unknown(self, intent: Execution, known: Settlement, seconds: int | None = None) -> Execution:
+    def _to_unknown(self, case: Case, known: Settlement, seconds: int | None = None) -> Case:
         """Unknown, to be looked at again after so long, or after the usual time."""
         looks = known.looks + 1
         delay_ms = (seconds or look_seconds(looks)) * 1000
-        after = intent.unknown(replace(known, is_ambiguous=True, looks=looks), self.clock() + delay_ms)
-        self.executions.move(intent, after)
+        settlement = replace(known, is_ambiguous=True, looks=looks)
+        after = case.execution.unknown(settlement, self.clock() + delay_ms)
+        self.executions.move(case.execution, after)
         self._remind(after, delay_ms)
-        return after
+        return case.now(after)
 
-    def _not_sent(
-        self, intent: Execution, before: Execution, payment: Payment, terms: PaymentTerms, outcome: NotSent
-    ) -> Execution:
+    def _not_sent(self, case: Case, before: Settlement) -> Case:
         """Nothing reached the facilitator: the result stays ready, until the authorization is over."""
-        known = intent.settlement.not_sent(before.settlement)
+        intent, payment = case.execution, payment_of(case.execution)
+        known = intent.settlement.not_sent(before)
         if known.is_ambiguous:
-            return self._to_unknown(intent, known)
+            return self._to_unknown(case, known)
         tries = known.looks + 1
         now_ms, delay_ms = self.clock(), resend_seconds(tries) * 1000
         if now_ms // 1000 + FACILITATOR_MARGIN_SECONDS > payment.authorization.valid_before:
-            late = NotPaid(LATE, refused_receipt(payment, terms, LATE))
+            late = NotPaid(LATE, refused_receipt(payment, case.terms, LATE))
             self.log.info("settle_answered", contract_id=intent.contract_id, outcome="NotPaid")
             self.counts.answered(late)
-            return self.not_paid(intent, late)
+            return self.not_paid(case, late)
         after = intent.unsent(replace(known, looks=tries), now_ms + delay_ms)
         self.executions.move(intent, after)
         self._remind(after, delay_ms)
-        return after
+        return case.now(after)
 
-    def _waiting(self, execution: Execution, known: Settlement, decision: Wait | Unresolved, now_ms: int) -> Execution:
+    def _waiting(self, case: Case, decision: Wait | Unresolved, now_ms: int) -> Case:
+        execution, known = case.execution, case.execution.settlement
         looks = known.looks + 1
         is_over = isinstance(decision, Unresolved)
         missing = isinstance(decision, Wait) and decision.funds_missing
@@ -257,6 +249,7 @@ class Charging:
         settlement = replace(
             known,
             looks=looks,
+            last_call_ms=unsettled_of(case).sent_ms,
             status="unresolved" if is_over else "settling",
             funds_missing_ms=now_ms if missing else known.funds_missing_ms,
         )
@@ -267,7 +260,7 @@ class Charging:
             self.counts.unresolved()
         else:
             self._remind(after, after.due_ms - now_ms)
-        return after
+        return case.now(after)
 
     def _remind(self, execution: Execution, delay_ms: int) -> None:
         due = execution.due
@@ -300,12 +293,12 @@ def proves(decision: Decision, transaction: str | None) -> bool:
     return isinstance(decision, Paid) and decision.transaction.lower() == transaction.lower()
 
 
-def unsettled_of(execution: Execution, terms: PaymentTerms) -> Unsettled:
+def unsettled_of(case: Case) -> Unsettled:
     """What a record knows of its settlement."""
-    settlement = execution.settlement
+    execution, settlement = case.execution, case.execution.settlement
     known = Unsettled(
         payment_of(execution),
-        terms,
+        case.terms,
         settlement.hashes,
         settlement.last_call_without_hash_ms or None,
         settlement.funds_missing_ms or None,

@@ -7,26 +7,30 @@ platform's share when it is delivered, and the price when it fails; never both.
 from decimal import Decimal
 
 from piecework.worker.contract.contracts import ContractRecord
+from piecework.worker.payment.cases import Case
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerKind, LedgerRow
 
 
-def fee_rows(execution: Execution, contract: ContractRecord, now_ms: int, transaction: str) -> list[LedgerRow]:
+def fee_rows(case: Case, now_ms: int, transaction: str) -> list[LedgerRow]:
     """What the operator owes the platform for a contract that was paid and delivered: a share, rounded down."""
+    contract = case.contract
     fee = contract.document["terms"]["platform_fee"]
     atomic = int(contract.atomic * Decimal(str(fee["percentage"])) // 100)
     if atomic == 0:
         return []
-    return [ledger_row("platform_fee_due", execution, contract, atomic, fee["wallet"], now_ms, transaction)]
+    return [ledger_row("platform_fee_due", case.execution, contract, atomic, fee["wallet"], now_ms, transaction)]
 
 
-def late_fee_rows(execution: Execution, contract: ContractRecord, now_ms: int) -> list[LedgerRow]:
+def late_fee_rows(case: Case, now_ms: int) -> list[LedgerRow]:
     """The same for work that was paid before it was done, once it is delivered."""
-    return fee_rows(execution, contract, now_ms, _transaction(execution)) if execution.settlement.owes_fee else []
+    settlement = case.execution.settlement
+    return fee_rows(case, now_ms, _transaction(case.execution)) if settlement.owes_fee else []
 
 
-def refund_rows(execution: Execution, contract: ContractRecord, now_ms: int) -> list[LedgerRow]:
+def refund_rows(case: Case, now_ms: int) -> list[LedgerRow]:
     """What the operator owes a seeker who paid before the work that then failed."""
+    execution, contract = case.execution, case.contract
     if not execution.is_paid:
         return []
     payer, transaction = execution.payment.payer, _transaction(execution)

@@ -20,10 +20,9 @@ from piecework.errors import PieceworkError
 from piecework.extend.executors import Log
 from piecework.extend.right import LEASE_MS, Right, RightLost
 from piecework.worker.answer.failures import Ended, ended_by_undeployed
-from piecework.worker.contract.contracts import ContractRecord
+from piecework.worker.payment.cases import Case
 from piecework.worker.payment.charging import Charging
 from piecework.worker.payment.owing import late_fee_rows, refund_rows
-from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import DELIVERED, LONGEST_LIFE_MS, Execution
 from piecework.worker.record.executions import Executions, Moved
 from piecework.worker.record.states import MAY_TIME_OUT, State
@@ -65,19 +64,19 @@ class Attempts:
         except PieceworkError:
             self.log.warning("task_not_queued", contract_id=execution.contract_id)
 
-    def take(self, execution: Execution) -> Execution:
+    def take(self, case: Case) -> Case:
         """Take a task that nobody works on, or whose runner is gone."""
         now_ms = self.clock()
-        after = execution.taken(self._lease(now_ms), now_ms)
-        self.executions.take_over(execution, after, now_ms)
-        return after
+        after = case.execution.taken(self._lease(now_ms), now_ms)
+        self.executions.take_over(case.execution, after, now_ms)
+        return case.now(after)
 
-    def hand_over(self, execution: Execution) -> Execution:
+    def hand_over(self, case: Case) -> Case:
         """Leave an attempt that takes too long for a request, or for one run, to the queue."""
-        after = execution.handed_over(self.clock() + UNSTARTED_MS)
-        self.executions.move(execution, after)
+        after = case.execution.handed_over(self.clock() + UNSTARTED_MS)
+        self.executions.move(case.execution, after)
         self.send(after)
-        return after
+        return case.now(after)
 
     def right_of(self, execution: Execution, **bounds: int) -> Right:
         """The right of the run that holds the record's lease; nothing counts after the task's end."""
@@ -89,8 +88,7 @@ class Attempts:
 
     def run(
         self,
-        execution: Execution,
-        contract: ContractRecord,
+        case: Case,
         until_ms: int,
         is_fresh: bool,
         is_chained: bool = False,
@@ -101,10 +99,10 @@ class Attempts:
         Raises:
             Moved: another runner has the attempt, or it is over.
         """
-        right = right or self.right_of(execution)
+        right = right or self.right_of(case.execution)
         try:
             with self.renewal(right.renew):
-                return self.work.run(contract, execution, until_ms, is_fresh, is_chained, right)
+                return self.work.run(case, until_ms, is_fresh, is_chained, right)
         except RightLost:
             raise Moved from None
 
@@ -116,75 +114,68 @@ class Attempts:
         except PieceworkError:
             self.log.warning("reminder_not_sent", contract_id=execution.contract_id)  # the sweep finds the due time
 
-    def finish(
-        self,
-        execution: Execution,
-        contract: ContractRecord,
-        terms: PaymentTerms,
-        done: Made | Ended,
-        settle_seconds: float | None,
-    ) -> Execution:
+    def finish(self, case: Case, done: Made | Ended, settle_seconds: float | None) -> Case:
         """Record how an attempt ended, and settle if there is time for it (None: leave it to the queue)."""
-        if self.clock() >= execution.ends_at_ms:
-            return self.time_out(execution, contract)
+        if self.clock() >= case.execution.ends_at_ms:
+            return self.time_out(case)
         if isinstance(done, Ended):
-            return self._failed(execution, contract, done)
+            return self._failed(case, done)
         outcome = replace(done.outcome, keeps_days=self.keeps_days)  # the files were written under this promise, too
-        if execution.is_paid:
-            target = State.PARTIAL_FINAL if outcome.is_partial else State.COMPLETED
-            return self._end(execution, target, contract, outcome)
-        made = execution.with_result(outcome, done.items)
+        if case.execution.is_paid:
+            return self._end(case, State.PARTIAL_FINAL if outcome.is_partial else State.COMPLETED, outcome)
+        made = case.execution.with_result(outcome, done.items)
         if settle_seconds is not None:
-            return self.charging.settle(made, contract, terms, settle_seconds)
+            return self.charging.settle(case.now(made), settle_seconds)
         after = made.ready(self.clock())
-        self.executions.move(execution, after)
+        self.executions.move(case.execution, after)
         self.send(after)
-        return after
+        return case.now(after)
 
-    def lost(self, execution: Execution, contract: ContractRecord) -> Execution:
+    def lost(self, case: Case) -> Case:
         """An attempt whose runners were lost too often failed for a transient reason."""
-        if execution.is_leased(self.clock()):
+        if case.execution.is_leased(self.clock()):
             raise Moved
-        return self._failed(execution, contract, Ended(LOST, is_final=False))
+        return self._failed(case, Ended(LOST, is_final=False))
 
-    def undeployed(self, execution: Execution, contract: ContractRecord) -> Execution:
+    def undeployed(self, case: Case) -> Case:
         """The end of a task whose executor is gone, before anything more is charged."""
-        self.log.warning("executor_undeployed", contract_id=execution.contract_id, executor=execution.executor)
-        return self._failed(execution, contract, ended_by_undeployed())
+        contract_id, executor = case.contract.contract_id, case.execution.executor
+        self.log.warning("executor_undeployed", contract_id=contract_id, executor=executor)
+        return self._failed(case, ended_by_undeployed())
 
-    def time_out(self, execution: Execution, contract: ContractRecord) -> Execution:
+    def time_out(self, case: Case) -> Case:
         """The task's time is up: nothing is kept of the seeker's money, and whatever still comes is dropped."""
-        is_deadline = contract.deadline_ms < execution.created_at_ms + LONGEST_LIFE_MS
+        execution = case.execution
+        is_deadline = case.contract.deadline_ms < execution.created_at_ms + LONGEST_LIFE_MS
         code, text = (
             ("DEADLINE_MISSED", "the contract's deadline passed") if is_deadline else ("TASK_TIMEOUT", "24 h passed")
         )
         owed = "the payment is owed back" if execution.is_paid else "nothing was charged"
         failure = Failure(code, f"{text} before the task was done; {owed}")
-        return self._end(execution, State.TIMED_OUT, contract, replace(execution.outcome, failure=failure, result=None))
+        return self._end(case, State.TIMED_OUT, replace(execution.outcome, failure=failure, result=None))
 
     def is_over(self, execution: Execution) -> bool:
         """Whether the task must time out now."""
         return execution.state in MAY_TIME_OUT and self.clock() >= execution.ends_at_ms
 
-    def _failed(self, execution: Execution, contract: ContractRecord, ended: Ended) -> Execution:
+    def _failed(self, case: Case, ended: Ended) -> Case:
+        execution = case.execution
         worked_ms = max(0, self.clock() - (execution.attempt.started_at_ms or self.clock()))
         if ended.is_final or not execution.retries_remaining:
-            outcome = replace(execution.outcome, failure=ended.failure, worked_ms=worked_ms)
-            return self._end(
-                execution, State.FAILED_PERMANENT if ended.is_final else State.EXHAUSTED, contract, outcome
-            )
+            target = State.FAILED_PERMANENT if ended.is_final else State.EXHAUSTED
+            return self._end(case, target, replace(execution.outcome, failure=ended.failure, worked_ms=worked_ms))
         after = execution.failed_for_now(ended.failure, worked_ms)
         self.executions.move(execution, after)
-        return after
+        return case.now(after)
 
-    def _end(self, execution: Execution, target: State, contract: ContractRecord, outcome: TaskOutcome) -> Execution:
+    def _end(self, case: Case, target: State, outcome: TaskOutcome) -> Case:
         """Move to a final state, with what is owed after it; where nothing is delivered, nothing of it is kept."""
-        now_ms = self.clock()
+        now_ms, execution = self.clock(), case.execution
         owed = late_fee_rows if target in DELIVERED else refund_rows
         after = execution.ended(target, replace(outcome, keeps_days=outcome.keeps_days or self.keeps_days), now_ms)
-        rows = owed(execution, contract, now_ms)
+        rows = owed(case, now_ms)
         self.executions.move(execution, after, ledger=rows, webhook_at_ms=now_ms if execution.has_webhook else 0)
-        return after
+        return case.now(after)
 
     def _lease(self, now_ms: int) -> Lease:
         return Lease(self.token(), now_ms + LEASE_MS)

@@ -13,10 +13,10 @@ from piecework.extend.executors import Log
 from piecework.extend.right import HandedOver
 from piecework.jsons import Json
 from piecework.worker.contract.contracts import ContractRecord, Contracts
+from piecework.worker.payment.cases import Case, Cases
 from piecework.worker.payment.charging import Charging
 from piecework.worker.payment.facilitator import SETTLE_SECONDS_QUEUED
 from piecework.worker.payment.released import Released
-from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
 from piecework.worker.record.executions import Executions, Moved
 from piecework.worker.record.states import State
@@ -32,11 +32,11 @@ class Driving:
 
     contracts: Contracts
     executions: Executions
+    cases: Cases
     attempts: Attempts
     charging: Charging
     released: Released
     due_times: DueTimes
-    terms_of: Callable[[ContractRecord, Execution | None], PaymentTerms]
     announce: Callable[[Execution, ContractRecord], None]  # tells the seeker's webhook; may be repeated
     clock: Callable[[], int]
     log: Log
@@ -68,29 +68,28 @@ class Driving:
         found = self.executions.read(contract_id)
         if found is None or found.is_ended:
             return found
-        execution = found
         contract = self.contracts.get(contract_id)
         if contract is None:
-            return execution
+            return found
+        case = self.cases.of(contract, found)
         try:
             for _ in range(MOST_STEPS):
-                if execution.is_ended:
-                    break
-                after = self._step(execution, contract, until_ms)
+                after = None if case.execution.is_ended else self._step(case, until_ms)
                 if after is None:
                     break
-                execution = after
+                case = after
         except Moved:
             return self.executions.read(contract_id)  # somebody else is at it
-        self.tell(execution, contract)
-        return execution
+        self.tell(case)
+        return case.execution
 
-    def tell(self, execution: Execution, contract: ContractRecord) -> None:
+    def tell(self, case: Case) -> None:
         """Announce an end at once, where there is one to announce; if that fails its due time does it again."""
+        execution = case.execution
         if not (execution.is_ended and execution.has_webhook):
             return
         try:
-            self.announce(execution, contract)
+            self.announce(execution, case.contract)
             self.due_times.remove(Due(execution.outcome.finished_at_ms, WEBHOOK_DUE, execution.contract_id))
         except PieceworkError:
             self.log.warning("webhook_not_announced", contract_id=execution.contract_id)
@@ -102,46 +101,45 @@ class Driving:
         self.due_times.remove(due)
         return execution
 
-    def _step(self, execution: Execution, contract: ContractRecord, until_ms: int) -> Execution | None:
+    def _step(self, case: Case, until_ms: int) -> Case | None:
         """One move, or None when there is nothing to do now."""
+        execution = case.execution
         if self.attempts.is_over(execution):
-            return self.attempts.time_out(execution, contract)
+            return self.attempts.time_out(case)
         if execution.is_leased(self.clock()):
             return None
-        terms = self.terms_of(contract, execution)
         if execution.state is State.EXECUTING:
-            return self._work(execution, contract, terms, until_ms)
+            return self._work(case, until_ms)
         if execution.state is State.SETTLING:
-            return self.charging.look(self.charging.lapsed(execution), contract, terms)
-        return self._settle_when_due(execution, contract, terms)
+            return self.charging.look(self.charging.lapsed(case))
+        return self._settle_when_due(case)
 
-    def _settle_when_due(self, execution: Execution, contract: ContractRecord, terms: PaymentTerms) -> Execution | None:
-        if not 0 < execution.due_ms <= self.clock():
+    def _settle_when_due(self, case: Case) -> Case | None:
+        if not 0 < case.execution.due_ms <= self.clock():
             return None
-        if execution.state is State.RESULT_READY:
-            return self.charging.settle(execution, contract, terms)
-        if execution.state is State.UNKNOWN:
-            return self.charging.look(execution, contract, terms)
+        if case.execution.state is State.RESULT_READY:
+            return self.charging.settle(case)
+        if case.execution.state is State.UNKNOWN:
+            return self.charging.look(case)
         return None
 
-    def _work(
-        self, execution: Execution, contract: ContractRecord, terms: PaymentTerms, until_ms: int
-    ) -> Execution | None:
-        if self.attempts.work.named(execution.executor) is None:
-            return self.attempts.undeployed(execution, contract)
+    def _work(self, case: Case, until_ms: int) -> Case | None:
+        execution = case.execution
+        if self.cases.deployed(execution) is None:
+            return self.attempts.undeployed(case)
         if execution.settle_before and not execution.is_paid:
-            waits = execution.settlement.calls > 0 and execution.due_ms > self.clock()  # not sent; tried again when due
-            return None if waits else self.charging.settle(execution, contract, terms)
+            waits = execution.settlement.calls > 0 and execution.due_ms > self.clock()  # not sent; tried when due
+            return None if waits else self.charging.settle(case)
         if execution.lease.token and execution.attempt.crashes >= MOST_CRASHES:
-            return self.attempts.lost(execution, contract)
+            return self.attempts.lost(case)
         is_fresh = execution.attempt.started_at_ms == 0
-        held = self.attempts.take(execution)
+        held = self.attempts.take(case)
         try:
-            done = self.attempts.run(held, contract, until_ms - RUN_MARGIN_MS, is_fresh, is_chained=True)
+            done = self.attempts.run(held, until_ms - RUN_MARGIN_MS, is_fresh, is_chained=True)
         except HandedOver:
             self.attempts.hand_over(held)
             raise Moved from None  # to the queue: this run has no time left for it
-        return self.attempts.finish(held, contract, terms, done, SETTLE_SECONDS_QUEUED)
+        return self.attempts.finish(held, done, SETTLE_SECONDS_QUEUED)
 
 
 def task_message(execution: Execution) -> dict[str, str | int]:

@@ -31,9 +31,9 @@ from piecework.worker.answer.failures import UNDEPLOYED
 from piecework.worker.contract.contracts import ContractRecord, Contracts
 from piecework.worker.contract.inputs import check_input
 from piecework.worker.errors import WorkerError
+from piecework.worker.payment.cases import Case, Cases
 from piecework.worker.payment.facilitator import SupportedKinds
 from piecework.worker.payment.payments import SETTLE_MARGIN_MS, VALID_BEFORE, PaymentInvalid
-from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import Executions, Moved
 from piecework.worker.record.states import Carries, Reply, State, reply_to, situation_of
@@ -50,8 +50,9 @@ class Standing:
     """The record as a request finds it: timed out if its time is up, looked at if it waits in vain."""
 
     executions: Executions
+    cases: Cases
     attempts: Attempts
-    tell: Callable[[Execution, ContractRecord], None]
+    tell: Callable[[Case], None]
     nudge: Nudge
     clock: Callable[[], int]
     log: Log
@@ -60,8 +61,9 @@ class Standing:
         """The record, timed out if its time is up. Raises Moved."""
         execution = self.executions.read(contract.contract_id)
         if execution is not None and self.attempts.is_over(execution):
-            execution = self.attempts.time_out(execution, contract)
-            self.tell(execution, contract)
+            case = self.attempts.time_out(self.cases.of(contract, execution))
+            self.tell(case)
+            return case.execution
         return execution
 
     def wake(self, execution: Execution) -> None:
@@ -81,6 +83,7 @@ class Hire:
     """Answers POST /execute."""
 
     contracts: Contracts
+    cases: Cases
     standing: Standing
     starting: Starting
     views: Views
@@ -105,32 +108,32 @@ class Hire:
                 continue
         raise WorkerError("INTERNAL_ERROR", "the task kept moving under this request; ask again")
 
-    def _answer(self, ask: Ask, contract: ContractRecord, standing: Execution | None) -> Answer:
-        reply = self._reply(ask, contract, standing)
+    def _answer(self, ask: Ask, contract: ContractRecord, execution: Execution | None) -> Answer:
+        case = self.cases.of(contract, execution) if execution else None
+        reply = self._reply(ask, case)
         try:
-            if standing is None or reply in BEGINNINGS:
-                return self._begin(ask, contract, standing, reply)
-            return ANSWERS[reply](self, ask, contract, standing)
+            if case is None or reply in BEGINNINGS:
+                return self._begin(ask, contract, execution, reply)
+            return ANSWERS[reply](self, ask, case)
         except Moved:
             raise
         except PieceworkError as error:
-            if error.retryable and self._has_moved(
-                standing, contract
-            ):  # a twin of this request was faster and has paid
+            if error.retryable and self._has_moved(execution, contract):  # a twin of this request was faster, and paid
                 raise Moved from None
             if not isinstance(error, PaymentInvalid):
                 raise
-            bound = standing if standing is not None and not standing.is_ended else None
-            return self.views.refused(error, contract, bound)
+            is_bound = case is not None and not case.execution.is_ended
+            return self.views.refused(error, case if case and is_bound else self.cases.quote(contract))
 
-    def _reply(self, ask: Ask, contract: ContractRecord, execution: Execution | None) -> Reply:
-        if execution is None:
+    def _reply(self, ask: Ask, case: Case | None) -> Reply:
+        if case is None:
             return reply_to(situation_of(State.NONE), Carries.PAYMENT if ask.has_payment else Carries.NOTHING)
+        execution = case.execution
         code = execution.outcome.failure.code if execution.outcome.failure else ""
         may_begin_anew = execution.generation < MOST_GENERATIONS and not execution.is_paid
         situation = situation_of(
             execution.state,
-            lapsed=self._is_lapsed(execution, self.views.terms_of(contract, execution)),
+            lapsed=self._is_lapsed(case),
             input_refused=code == "INVALID_INPUT" and may_begin_anew,
             forgotten=self.views.is_forgotten(execution),
         )
@@ -144,73 +147,73 @@ class Hire:
         found = self.standing.executions.read(contract.contract_id)
         return (found and found.version) != (seen and seen.version)
 
-    def _is_lapsed(self, execution: Execution, terms: PaymentTerms) -> bool:
+    def _is_lapsed(self, case: Case) -> bool:
         """Whether too little of the authorization is left for another attempt (2.10)."""
-        needed_ms = self.clock() + terms.latency_ms + SETTLE_MARGIN_MS
-        return not execution.is_paid and execution.payment.valid_before * 1000 < needed_ms
+        needed_ms = self.clock() + case.terms.latency_ms + SETTLE_MARGIN_MS
+        return not case.execution.is_paid and case.execution.payment.valid_before * 1000 < needed_ms
 
     def _begin(self, ask: Ask, contract: ContractRecord, before: Execution | None, reply: Reply) -> Answer:
         """Nothing is bound to this input yet: refuse it, ask for payment, or start."""
         if self.clock() >= contract.deadline_ms:
             raise WorkerError("CONTRACT_EXPIRED", "the contract's deadline has passed", contract_id=ask.contract_id)
-        self.views.executor_of(contract)  # refused before anybody pays
+        quote = self.cases.quote(contract)  # refused before anybody pays
         check_input(contract, ask.body)
         if reply in (Reply.START, Reply.START_NEW_GENERATION):
-            return self.starting.anew(ask, contract, before)
+            return self.starting.anew(ask, quote, before)
         self.kinds.check(contract.network)
-        return self.views.asked(contract, v1=self.kinds.serves(contract.network, 1))
+        return self.views.asked(quote, v1=self.kinds.serves(contract.network, 1))
 
-    def _pending(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        self.standing.wake(execution)
-        return self.views.shown(execution, contract)
+    def _pending(self, ask: Ask, case: Case) -> Answer:
+        self.standing.wake(case.execution)
+        return self.views.shown(case)
 
-    def _repeat(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        return self.views.told(execution, contract)
+    def _repeat(self, ask: Ask, case: Case) -> Answer:
+        return self.views.told(case)
 
-    def _exhausted(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        return self.views.bodies.failed(execution, contract, EXHAUSTED)
+    def _exhausted(self, ask: Ask, case: Case) -> Answer:
+        return self.views.bodies.failed(case.execution, case.contract, EXHAUSTED)
 
-    def _mismatch(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+    def _mismatch(self, ask: Ask, case: Case) -> Answer:
         raise WorkerError("BODY_MISMATCH", "this contract is bound to another input")
 
-    def _gone(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+    def _gone(self, ask: Ask, case: Case) -> Answer:
         raise WorkerError("CONTRACT_EXPIRED", "the result was kept for its time and is gone")
 
-    def _ask_again(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        if execution.outcome.result is None:  # paid before the work, which is still to be done
-            self._check_served(execution)
-        return self.views.told(execution, contract)
+    def _ask_again(self, ask: Ask, case: Case) -> Answer:
+        if not case.execution.has_result:  # paid before the work, which is still to be done
+            self._check_served(case)
+        return self.views.told(case)
 
-    def _ask_lapsed(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        self._check_served(execution)
-        self.kinds.check(contract.network)
+    def _ask_lapsed(self, ask: Ask, case: Case) -> Answer:
+        self._check_served(case)
+        self.kinds.check(case.contract.network)
         raise PaymentInvalid(VALID_BEFORE, "the authorization is too old for another attempt; sign a new one")
 
-    def _settle_result(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        if execution.outcome.result is None:
-            self._check_served(execution)
-        return self.starting.settle_result(ask, contract, execution)
+    def _settle_result(self, ask: Ask, case: Case) -> Answer:
+        if not case.execution.has_result:
+            self._check_served(case)
+        return self.starting.settle_result(ask, case)
 
-    def _retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        return self.starting.retry(ask, contract, execution)
+    def _retry(self, ask: Ask, case: Case) -> Answer:
+        return self.starting.retry(ask, case)
 
-    def _replace_and_retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
-        self._check_served(execution)
-        return self.starting.replace_and_retry(ask, contract, execution)
+    def _replace_and_retry(self, ask: Ask, case: Case) -> Answer:
+        self._check_served(case)
+        return self.starting.replace_and_retry(ask, case)
 
-    def _check_served(self, execution: Execution) -> None:
+    def _check_served(self, case: Case) -> None:
         """Pass if there is somebody to do the work; else nobody is asked to pay for it.
 
         Raises:
             WorkerError: EXECUTION_FAILED; the executor is not deployed any more. Nothing is recorded: it may come back.
             ExecutorBroken: it cannot be loaded now.
         """
-        if self.views.work.named(execution.executor) is None:
-            raise WorkerError("EXECUTION_FAILED", UNDEPLOYED, task_id=execution.task_id)
+        if self.cases.deployed(case.execution) is None:
+            raise WorkerError("EXECUTION_FAILED", UNDEPLOYED, task_id=case.execution.task_id)
 
 
 BEGINNINGS: Final = frozenset({Reply.ASK_NEW_GENERATION, Reply.START_NEW_GENERATION})
-ANSWERS: Final[Mapping[Reply, Callable[[Hire, Ask, ContractRecord, Execution], Answer]]] = {
+ANSWERS: Final[Mapping[Reply, Callable[[Hire, Ask, Case], Answer]]] = {
     Reply.PENDING: Hire._pending,
     Reply.ASK_AGAIN: Hire._ask_again,
     Reply.SETTLE_RESULT: Hire._settle_result,

@@ -15,9 +15,7 @@ from piecework.errors import PieceworkError
 from piecework.extend.executors import Log
 from piecework.extend.right import HandedOver, Right
 from piecework.worker.answer.failures import Ended
-from piecework.worker.contract.contracts import ContractRecord
-from piecework.worker.payment.terms import PaymentTerms
-from piecework.worker.record.execution import Execution
+from piecework.worker.payment.cases import Case
 from piecework.worker.task.attempts import Attempts
 from piecework.worker.task.work import Made
 
@@ -39,12 +37,10 @@ class InlineRun:
     """One run, which belongs to its request until that leaves it."""
 
     attempts: Attempts
-    execution: Execution
-    contract: ContractRecord
-    terms: PaymentTerms
+    case: Case
     right: Right
     until_ms: int
-    tell: Callable[[Execution, ContractRecord], None]
+    tell: Callable[[Case], None]
     log: Log
     _done: Done | None = None
     _is_left: bool = False
@@ -53,9 +49,7 @@ class InlineRun:
     def work(self) -> None:
         """Run; then the end is the request's to record, or the run's own when the request has left."""
         try:
-            done: Done = self.attempts.run(
-                self.execution, self.contract, self.until_ms, is_fresh=True, right=self.right
-            )
+            done: Done = self.attempts.run(self.case, self.until_ms, is_fresh=True, right=self.right)
         except HandedOver:
             done = Without.HANDED_OVER
         with self._lock:
@@ -72,14 +66,14 @@ class InlineRun:
                 self.right.leave()
             return self._done
 
-    def end(self, done: Done, settle_seconds: float | None) -> Execution:
+    def end(self, done: Done, settle_seconds: float | None) -> Case:
         """Record how the run ended. Raises Moved."""
         if isinstance(done, Without):
-            return self.attempts.hand_over(self.execution)
-        return self.attempts.finish(self.execution, self.contract, self.terms, done, settle_seconds)
+            return self.attempts.hand_over(self.case)
+        return self.attempts.finish(self.case, done, settle_seconds)
 
     def _end_alone(self, done: Done) -> None:
         try:
-            self.tell(self.end(done, None), self.contract)
+            self.tell(self.end(done, None))
         except PieceworkError:  # taken over meanwhile, or a store is out of reach: the record's due time goes on
-            self.log.warning("left_run_not_recorded", contract_id=self.execution.contract_id)
+            self.log.warning("left_run_not_recorded", contract_id=self.case.contract.contract_id)

@@ -15,12 +15,11 @@ from piecework.jsons import Json, canonical
 from piecework.worker.answer.bodies import Answer
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.ids import new_task_id
-from piecework.worker.payment.charging import Charging
-from piecework.worker.payment.counts import SettlementCounts
-from piecework.worker.payment.facilitator import Facilitator, SupportedKinds
-from piecework.worker.payment.payments import Payment, PaymentInvalid, check_payment, claim_key, parse_payment
+from piecework.worker.payment.cases import Case, Cases, Quote
+from piecework.worker.payment.payments import Payment, claim_key
+from piecework.worker.payment.verifying import Verifying
 from piecework.worker.record.execution import LONGEST_LIFE_MS, Execution
-from piecework.worker.record.executions import Executions, NonceTaken
+from piecework.worker.record.executions import Executions
 from piecework.worker.record.states import State
 from piecework.worker.record.values import Attempt, BoundPayment
 from piecework.worker.task.attempts import Attempts
@@ -68,81 +67,53 @@ class Starting:
 
     executions: Executions
     attempts: Attempts
-    charging: Charging
+    cases: Cases
     views: Views
-    facilitator: Facilitator
-    kinds: SupportedKinds
+    verifying: Verifying
     bounded: Bounded
     current: Callable[[ContractRecord], Execution | None]  # the record as it stands
-    tell: Callable[[Execution, ContractRecord], None]
+    tell: Callable[[Case], None]
     clock: Callable[[], int]
     log: Log
-    counts: SettlementCounts
     task_id: Callable[[], str] = new_task_id
 
-    def verified(self, ask: Ask, contract: ContractRecord, execution: Execution | None = None) -> Payment:
-        """The request's payment, checked here and by the facilitator.
-
-        Raises:
-            PaymentInvalid: it does not pay this contract.
-            NonceTaken: it is bound to another contract, or to another input of this one.
-            WorkerError: it cannot be read, is another's, or the facilitator cannot be asked.
-        """
-        rules, terms = self.views.rules, self.views.terms_of(contract, execution)
-        payment = parse_payment(ask.request, v1=rules.x402_v1)
-        if payment is None:
-            raise PaymentInvalid("invalid_payload", "the payment header is empty")
-        check_payment(payment, terms, contract, self.clock(), bind_payer=rules.bind_payer)
-        self.kinds.check(contract.network, payment.version)
-        verdict = self.facilitator.verify(payment, terms)
-        if verdict.payer_differs:
-            self.log.warning("payer_differs", contract_id=ask.contract_id)
-            self.counts.strange()
-        if not verdict.is_valid:
-            own = execution.payment.claim_key if execution and not execution.is_ended else ""
-            key = claim_key(payment.authorization, contract.network)
-            if key != own and self.executions.is_claimed(key):  # whatever a facilitator says of a payment that was used
-                raise NonceTaken
-            raise PaymentInvalid(verdict.reason or "invalid_payload")
-        return payment
-
-    def anew(self, ask: Ask, contract: ContractRecord, before: Execution | None) -> Answer:
+    def anew(self, ask: Ask, quote: Quote, before: Execution | None) -> Answer:
         """The first attempt of a contract, or of a new input in place of one that was refused.
 
         Both are paid by the terms of who works now: those of the refused one ended with it.
         """
-        payment = self.verified(ask, contract)
-        return self._start(ask, contract, before, self._new(ask, contract, payment, before))
+        payment = self.verifying.verified(ask.request, quote)
+        execution = self._new(ask, quote, bound_payment(payment, quote.contract), before)
+        return self._start(ask, Case(quote.contract, execution, quote.executor, quote.terms), before)
 
-    def retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+    def retry(self, ask: Ask, case: Case) -> Answer:
         """The next attempt, under the payment that is bound already."""
-        inline = self._is_short(ask, contract, execution)
-        after = self._beginning(execution.next_attempt(), inline)
-        self.executions.move(execution, after)
-        return self._go_on(ask, contract, after, inline)
+        inline = self._is_short(ask, case)
+        after = self._beginning(case.execution.next_attempt(), inline)
+        self.executions.move(case.execution, after)
+        return self._go_on(ask, case.now(after), inline)
 
-    def replace_and_retry(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+    def replace_and_retry(self, ask: Ask, case: Case) -> Answer:
         """The next attempt under a new payment; the old one is released."""
-        payment = self.verified(ask, contract, execution)
-        return self._start(ask, contract, execution, execution.next_attempt().bound(bound_payment(payment, contract)))
+        payment = bound_payment(self.verifying.verified(ask.request, case), case.contract)
+        return self._start(ask, case.now(case.execution.next_attempt().bound(payment)), case.execution)
 
-    def settle_result(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Answer:
+    def settle_result(self, ask: Ask, case: Case) -> Answer:
         """A new payment for work that is done: settle it and release the result, without running again."""
-        payment = self.verified(ask, contract, execution)
-        if claim_key(payment.authorization, contract.network) == execution.payment.claim_key:
-            return self.views.told(execution, contract)  # the one that was not taken
-        bound = execution.paid_anew(bound_payment(payment, contract), self.clock())
-        self.executions.claim(execution, bound)
-        seconds = self._settle_seconds(ask, contract)
-        if seconds is None or not bound.has_result:
-            self.attempts.send(bound)
-            return self.views.shown(bound, contract)
-        terms = self.views.terms_of(contract, bound)
-        return self._ended(contract, bound, lambda: self.charging.settle(bound, contract, terms, seconds))
+        payment = bound_payment(self.verifying.verified(ask.request, case), case.contract)
+        if payment.claim_key == case.execution.payment.claim_key:
+            return self.views.told(case)  # the one that was not taken
+        bound = case.now(case.execution.paid_anew(payment, self.clock()))
+        self.executions.claim(case.execution, bound.execution)
+        seconds = self._settle_seconds(ask, case)
+        if seconds is None or not bound.execution.has_result:
+            self.attempts.send(bound.execution)
+            return self.views.shown(bound)
+        return self._ended(bound, lambda: self.attempts.charging.settle(bound, seconds))
 
-    def _new(self, ask: Ask, contract: ContractRecord, payment: Payment, before: Execution | None) -> Execution:
+    def _new(self, ask: Ask, quote: Quote, payment: BoundPayment, before: Execution | None) -> Execution:
         """A record's beginning, or that of a new generation in place of `before`."""
-        now_ms, executor = self.clock(), self.views.work.executor_of(contract)
+        now_ms, contract, executor = self.clock(), quote.contract, quote.executor
         task_id = before.task_id if before else self.task_id()
         generation = before.generation + 1 if before else 1
         made = Execution(
@@ -158,7 +129,7 @@ class Starting:
             input=self.views.work.keep(
                 f"work/{contract.contract_id}/{task_id}/g{generation}/{ask.digest}/input", ask.body
             ),
-            payment=bound_payment(payment, contract),
+            payment=payment,
             attempt=Attempt(1, contract.attempts),
             settle_before=executor.settle == "before",
             longest_ms=executor.max_duration_ms,
@@ -166,72 +137,71 @@ class Starting:
         )
         return made if before is None else replace(made, state=before.moved(State.EXECUTING).state)
 
-    def _start(self, ask: Ask, contract: ContractRecord, before: Execution | None, made: Execution) -> Answer:
+    def _start(self, ask: Ask, case: Case, before: Execution | None) -> Answer:
         """Claim, then work inside the request or hand the task to the queue."""
-        inline = self._is_short(ask, contract, made)
-        execution = self._beginning(made, inline)
-        self.executions.claim(before, execution)
-        return self._go_on(ask, contract, execution, inline)
+        inline = self._is_short(ask, case)
+        begun = case.now(self._beginning(case.execution, inline))
+        self.executions.claim(before, begun.execution)
+        return self._go_on(ask, begun, inline)
 
     def _beginning(self, execution: Execution, inline: bool) -> Execution:
         return self.attempts.leased(execution) if inline else self.attempts.queued(execution)
 
-    def _go_on(self, ask: Ask, contract: ContractRecord, execution: Execution, inline: bool) -> Answer:
+    def _go_on(self, ask: Ask, case: Case, inline: bool) -> Answer:
         if inline:
-            return self._ended(contract, execution, lambda: self._inline(ask, contract, execution))
-        self.attempts.send(execution)
-        return self.views.shown(execution, contract)
+            return self._ended(case, lambda: self._inline(ask, case))
+        self.attempts.send(case.execution)
+        return self.views.shown(case)
 
-    def _ended(self, contract: ContractRecord, execution: Execution, act: Callable[[], Execution]) -> Answer:
+    def _ended(self, case: Case, act: Callable[[], Case]) -> Answer:
         """The answer after work inside the request; where that was interrupted, the task goes on without us."""
         try:
             after = act()
         except PieceworkError:  # moved on by somebody else, or a store is out of reach
-            self.log.warning("inline_interrupted", contract_id=execution.contract_id)
-            return self.views.told(self.current(contract) or execution, contract)
-        self.tell(after, contract)
-        return self.views.told(after, contract, is_fresh=True)
+            self.log.warning("inline_interrupted", contract_id=case.contract.contract_id)
+            found = self.current(case.contract)
+            return self.views.told(self.cases.of(case.contract, found) if found else case)
+        self.tell(after)
+        return self.views.told(after, is_fresh=True)
 
-    def _inline(self, ask: Ask, contract: ContractRecord, execution: Execution) -> Execution:
-        run = self._run(ask, contract, execution)
+    def _inline(self, ask: Ask, case: Case) -> Case:
+        run = self._run(ask, case)
         try:
             self.bounded(run.work, (run.until_ms - self.clock()) / 1000)
         except TookTooLong:
-            self.log.warning("work_left_by_request", contract_id=execution.contract_id)
+            self.log.warning("work_left_by_request", contract_id=case.contract.contract_id)
         done = run.leave()
         if done is None:
-            self.attempts.left(execution)
-            return execution
-        return run.end(done, self._settle_seconds(ask, contract))
+            self.attempts.left(case.execution)
+            return case
+        return run.end(done, self._settle_seconds(ask, case))
 
-    def _run(self, ask: Ask, contract: ContractRecord, execution: Execution) -> InlineRun:
-        now_ms, answer_ms = self.clock(), self._until_ms(ask, contract)
+    def _run(self, ask: Ask, case: Case) -> InlineRun:
+        now_ms, answer_ms = self.clock(), self._until_ms(ask, case)
         leaves_ms = min(now_ms + WORK_MS, answer_ms - SETTLE_ROOM_MS)
         return InlineRun(
             attempts=self.attempts,
-            execution=execution,
-            contract=contract,
-            terms=self.views.terms_of(contract, execution),
-            right=self.attempts.right_of(execution, leaves_ms=leaves_ms),
+            case=case,
+            right=self.attempts.right_of(case.execution, leaves_ms=leaves_ms),
             until_ms=answer_ms - ANSWER_MS,
             tell=self.tell,
             log=self.log,
         )
 
-    def _settle_seconds(self, ask: Ask, contract: ContractRecord) -> float | None:
-        left_ms = self._until_ms(ask, contract) - self.clock()
+    def _settle_seconds(self, ask: Ask, case: Case) -> float | None:
+        left_ms = self._until_ms(ask, case) - self.clock()
         return None if left_ms < SETTLE_ROOM_MS else min(SETTLE_SECONDS, left_ms / 1000)
 
-    def _until_ms(self, ask: Ask, contract: ContractRecord) -> int:
+    def _until_ms(self, ask: Ask, case: Case) -> int:
         """When this request must be answered."""
         edge_ms = self.clock() + ask.request.remaining_ms() - EDGE_MARGIN_MS
-        return min(ask.began_ms + min(contract.sync_deadline_ms, REQUEST_MS), edge_ms)
+        return min(ask.began_ms + min(case.contract.sync_deadline_ms, REQUEST_MS), edge_ms)
 
-    def _is_short(self, ask: Ask, contract: ContractRecord, execution: Execution) -> bool:
-        executor = self.views.executor_of(contract, execution)
-        if executor is None or executor.long or execution.settle_before or executor.expected_ms > SHORT_MS:
+    def _is_short(self, ask: Ask, case: Case) -> bool:
+        executor = case.executor
+        if executor is None or executor.long or case.execution.settle_before or executor.expected_ms > SHORT_MS:
             return False
-        return self.clock() + executor.expected_ms + SETTLE_ROOM_MS <= self._until_ms(ask, contract)
+        return self.clock() + executor.expected_ms + SETTLE_ROOM_MS <= self._until_ms(ask, case)
 
 
 def bound_payment(payment: Payment, contract: ContractRecord) -> BoundPayment:

@@ -15,7 +15,6 @@ from piecework.durable.steps import PieceSteps, StepTable
 from piecework.errors import PieceworkError, RequestRejected
 from piecework.extend.executors import Artifact, Executor, Log, Outcome, Run, Steps, Task
 from piecework.extend.faults import fault_of
-from piecework.extend.manifest import Bundle
 from piecework.extend.right import Right, Unleased
 from piecework.jsons import Json, canonical, loads
 from piecework.worker.answer.deliverables import Deliverables, store_files
@@ -29,8 +28,8 @@ from piecework.worker.answer.failures import (
 )
 from piecework.worker.answer.outputs import INLINE_BYTES, Output, OutputRefused, output_of, problem_of
 from piecework.worker.answer.telling import Telling, Told, Unheard
-from piecework.worker.contract.choosing import Offer
 from piecework.worker.contract.contracts import ContractRecord
+from piecework.worker.payment.cases import Case
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.values import Failure, Item, Kept, TaskOutcome
 from piecework.worker.task.chaining import ChainedSteps
@@ -57,7 +56,6 @@ class Work:
     def __init__(
         self,
         *,
-        bundle: Bundle,
         files: Deliverables,
         texts: Overflow,
         steps: StepTable,
@@ -68,8 +66,6 @@ class Work:
         record_item: Callable[[Execution, Item], None] = no_record,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._bundle = bundle
-        self._offer = Offer.of(bundle)
         self._files = files
         self._texts = texts
         self._steps = steps
@@ -79,14 +75,6 @@ class Work:
         self._telling = telling or Unheard()
         self._record_item = record_item
         self._pause = pause
-
-    def executor_of(self, contract: ContractRecord) -> Executor:
-        """Who serves a contract. Raises ContractInvalid: nobody does."""
-        return self._bundle.named(self._offer.name_for(contract.document))
-
-    def named(self, name: str) -> Executor | None:
-        """The executor of that name, or None where it is not deployed any more. Raises ExecutorBroken."""
-        return self._bundle.named(name) if name in (*self._bundle.names, *self._bundle.broken_names) else None
 
     def keep(self, pointer: str, value: Json) -> Kept:
         """Keep a JSON value: in the record while it is small, else in the bucket under `pointer`."""
@@ -108,8 +96,7 @@ class Work:
 
     def run(
         self,
-        contract: ContractRecord,
-        execution: Execution,
+        case: Case,
         until_ms: int,
         is_fresh: bool,
         is_chained: bool = False,
@@ -122,7 +109,7 @@ class Work:
             RightLost: another runner has it.
             PieceworkError: a store is out of reach; the attempt was interrupted, not ended.
         """
-        executor = self.named(execution.executor)
+        contract, execution, executor = case.contract, case.execution, case.executor
         if executor is None:
             return ended_by_undeployed()
         began_ms = self._clock()
