@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from piecework.kernel.errors import KernelError
-from piecework.kernel.model.drafts import Draft
+from piecework.kernel.model.change_builder import ChangeBuilder
 from piecework.kernel.model.state import Status
 from piecework.kernel.rules import Rules
 from piecework.kernel.wiring import KernelDoor, Places
@@ -323,13 +323,13 @@ def swept(worlds: Worlds, flow: Flow, name: str) -> list[str]:
 
 
 def test_the_sweep_notices_a_result_that_nobody_is_told(monkeypatch):
-    pushing = Draft.push
+    pushing = ChangeBuilder.push
 
-    def forgetful(draft, kind, *ref, **data):
+    def forgetful(builder, kind, *ref, **data):
         if kind != "tool.result":
-            pushing(draft, kind, *ref, **data)
+            pushing(builder, kind, *ref, **data)
 
-    monkeypatch.setattr(Draft, "push", forgetful)
+    monkeypatch.setattr(ChangeBuilder, "push", forgetful)
     flow = next(flow for flow in FLOWS if flow.name == "job_result")
 
     assert swept(in_memory, flow, "")

@@ -2,10 +2,10 @@
 
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
-from piecework.kernel.model.ports import Approval, Row, ToolEntry, View
+from piecework.kernel.model.ports import Approval, Details, Summary, ToolEntry
 
 
-def execution_body(view: View) -> dict[str, Json]:
+def execution_body(view: Details) -> dict[str, Json]:
     """An execution; every member is always there."""
     execution = view.execution
     return {
@@ -20,7 +20,7 @@ def execution_body(view: View) -> dict[str, Json]:
     }
 
 
-def row_body(row: Row) -> dict[str, Json]:
+def row_body(row: Summary) -> dict[str, Json]:
     """An execution in a list."""
     return {
         "id": row.id,

@@ -13,8 +13,8 @@ from piecework.kernel.model.commands import (
     AgentLost,
     Cancel,
     Create,
+    Dispatch,
     Expire,
-    HandOut,
     Intent,
     JobResult,
     Signal,
@@ -22,7 +22,7 @@ from piecework.kernel.model.commands import (
 )
 from piecework.kernel.model.dues import EXECUTION_DUE
 from piecework.kernel.model.metrics import counts_of
-from piecework.kernel.model.ports import ConnectionTaken, Filter, Moved
+from piecework.kernel.model.ports import ConnectionTaken, Filter, VersionConflict
 from piecework.kernel.model.state import Connection, Job, Status, Step, StepStatus, StoredSignal
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.rules import MAX_ACTIVE_STEPS, MAX_STORED_SIGNALS
@@ -132,7 +132,7 @@ class TestExecutions:
         old = story.changes[-1]
         story.signal("go", 1)
 
-        with pytest.raises(Moved):
+        with pytest.raises(VersionConflict):
             story.store.executions.commit(replace(old, counts={}))
         assert story.kept().execution == story.state
         assert len(story.store.executions.events(story.id, 0, 100)) == story.state.sequence
@@ -140,7 +140,7 @@ class TestExecutions:
     def test_an_execution_is_created_once(self, story):
         story.create()
 
-        with pytest.raises(Moved):
+        with pytest.raises(VersionConflict):
             story.store.executions.commit(replace(story.changes[0], input="another"))
         assert story.store.executions.view(story.id).input is None
 
@@ -154,7 +154,7 @@ class TestExecutions:
             try:
                 story.store.executions.commit(replace(rival, events=(), input=None))
                 outcomes.append("stored")
-            except Moved:
+            except VersionConflict:
                 outcomes.append("moved")
 
         threads = [threading.Thread(target=commit, args=(rival,)) for rival in rivals]
@@ -311,7 +311,7 @@ class TestExecutions:
         answered = story.kept(key=key).answered
         assert answered == story.answers[key]
         again = replace(story.changes[-1], before=story.state, after=replace(story.state, version=99), events=())
-        with pytest.raises(Moved):
+        with pytest.raises(VersionConflict):
             story.store.executions.commit(replace(again, answered=answered))
         assert story.kept(key="another").answered is None
 
@@ -408,7 +408,7 @@ class TestQueuesAndConnections:
         [job] = story.store.runners.queued(tool, story.now_ms, 1)
         linked = story.runner(tool)
 
-        assert story.do(HandOut(step_id, job.job_id, linked, job.not_before_ms, tool))
+        assert story.do(Dispatch(step_id, job.job_id, linked, job.not_before_ms, tool))
 
         assert story.store.runners.queued(tool, FAR_MS, 1) == []
         assert story.store.runners.find(linked.connection).job_id == story.job_id(step_id)
@@ -637,7 +637,7 @@ def test_the_loss_of_a_consumer_that_came_back_meanwhile_is_decided_again(store,
     assert story.kept().execution.approvals == story.state.approvals
     if came_back:
         store.agents.connect(story.agent_id, "triage-9f", FAR_MS)
-        with pytest.raises(Moved):
+        with pytest.raises(VersionConflict):
             story.do(AgentLost(story.session, ended))
         return
 

@@ -11,7 +11,7 @@ from piecework.durable.due import Due
 from piecework.errors import PieceworkError, Unavailable
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.dues import EXECUTION_DUE
-from piecework.kernel.model.ports import Moved
+from piecework.kernel.model.ports import VersionConflict
 from tests.contract.kernel.test_executions import Stored
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.stage import KernelStage
@@ -87,7 +87,7 @@ def test_a_repeated_connect_is_no_second_connection_and_keeps_the_job_in_hand(ta
 def test_the_same_change_sent_anew_is_another_command_and_refused(tables, sent):
     story = Stored(tables).assigned()
 
-    with pytest.raises(Moved):
+    with pytest.raises(VersionConflict):
         tables.executions.commit(story.changes[-1])
 
 
@@ -96,7 +96,7 @@ def test_a_transaction_that_met_others_is_decided_again(tables, client, sent, re
     story = Stored(tables).assigned()
     client.refusal = {"CancellationReasons": [{"Code": "None"}, {"Code": reason}]}
 
-    with pytest.raises(Moved):
+    with pytest.raises(VersionConflict):
         story.act(Intent("complete"))
     client.refusal = None
     story.act(Intent("complete"))

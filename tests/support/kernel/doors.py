@@ -4,7 +4,7 @@ from typing import Any
 
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
 from piecework.kernel.rules import Rules
-from piecework.kernel.service.commits import Surroundings
+from piecework.kernel.service.commits import Environment
 from piecework.kernel.wiring import KernelDoor
 from tests.support.kernel.bells import FakeBells
 from tests.support.kernel.policies import FakeRateWindows
@@ -26,7 +26,7 @@ def a_door(store: Any, clock: Any, rules: Rules | None = None, hears: Any = (), 
     plain = {
         "clock": clock,
         "rules": rules or Rules(),
-        "around": Surroundings(clock, sleep=lambda seconds: None),
+        "environment": Environment(clock, sleep=lambda seconds: None),
         "bells": FakeBells(),
         "policy": Allowing(),
         "windows": FakeRateWindows(),

@@ -18,27 +18,27 @@ from piecework.durable.due import Due
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.kernel.model import ports
-from piecework.kernel.model.changes import Answered, Change, HistoryEntry, JobPush, Push, QueuedJob, StepRecord
+from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, JobPush, Push, QueuedJob, StepRecord
 from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.ports import (
+    AgentQueue,
     Agents,
     Approval,
-    Board,
     ConnectionTaken,
     Consumer,
     Counters,
+    Details,
     Executions,
     Filter,
-    Linked,
     Message,
-    Moved,
     Outbox,
     Read,
-    Row,
+    RunnerConnection,
     Runners,
+    Summary,
     ToolEntry,
-    View,
+    VersionConflict,
 )
 from piecework.kernel.model.state import Connection, Execution, Status
 from piecework.kernel.model.timers import due_at
@@ -69,7 +69,7 @@ class KernelStore:
     turns: dict[str, int] = field(default_factory=dict)
     tool_turns: dict[str, int] = field(default_factory=dict)
     claims: dict[str, int] = field(default_factory=dict)  # by the id of an execution or a job: until when
-    links: dict[Connection, Linked] = field(default_factory=dict)
+    links: dict[Connection, RunnerConnection] = field(default_factory=dict)
     known_tools: dict[str, tuple[str, ...]] = field(default_factory=dict)
     published: dict[str, list[ToolEntry]] = field(default_factory=dict)
     jobs: list[QueuedJob] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Kept:
     steps: dict[str, StepRecord] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
     signals: dict[int, Json] = field(default_factory=dict)
-    answers: dict[str, Answered] = field(default_factory=dict)
+    answers: dict[str, IdempotencyRecord] = field(default_factory=dict)
 
 
 class FakeExecutions(Executions):
@@ -137,9 +137,9 @@ class FakeExecutions(Executions):
             self._apply(change)
             self._store.on_commit(change, True)
 
-    def view(self, execution_id: str) -> View | None:
+    def view(self, execution_id: str) -> Details | None:
         kept = self._store.kept.get(execution_id)
-        return View(kept.execution, kept.input, kept.output) if kept else None
+        return Details(kept.execution, kept.input, kept.output) if kept else None
 
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
         kept = self._store.kept.get(execution_id)
@@ -157,7 +157,7 @@ class FakeExecutions(Executions):
         kept = self._store.kept.get(execution_id)
         return kept.signals.get(sequence) if kept else None
 
-    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
+    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
         with self._store.lock:
             rows = [row_of(kept.execution) for kept in self._store.kept.values() if _fits(kept.execution, which)]
         rows.sort(key=lambda row: (row.created_at_ms, row.id), reverse=True)
@@ -177,15 +177,15 @@ class FakeExecutions(Executions):
     def _check(self, change: Change) -> None:
         kept = self._store.kept.get(change.after.id)
         if (kept.execution.version if kept else None) != (change.before.version if change.before else None):
-            raise Moved
+            raise VersionConflict
         answered = change.answered
         if kept and answered and answered.key in kept.answers and change.freed_key != answered.key:
-            raise Moved
+            raise VersionConflict
         lost = getattr(change, "lost", None)
         if lost:
             consumer = self._store.consumers.get((lost.agent_id, lost.consumer_id))
             if consumer is None or consumer.generation != lost.generation:
-                raise Moved
+                raise VersionConflict
         if change.job_push:
             linked = self._store.links.get(change.job_push.to)
             if linked is None or linked.job_id or not linked.is_open:
@@ -273,14 +273,14 @@ class FakeAgents(Agents):
     def find(self, agent_id: str, consumer_id: str) -> Consumer | None:
         return self._store.consumers.get((agent_id, consumer_id))
 
-    def board(self, agent_id: str) -> Board:
+    def board(self, agent_id: str) -> AgentQueue:
         with self._store.lock:
             consumers = [found for (agent, _), found in self._store.consumers.items() if agent == agent_id]
             executions = [kept.execution for kept in self._store.kept.values()]
         consumers.sort(key=lambda consumer: consumer.consumer_id.encode())
         waiting = [one for one in executions if one.agent_id == agent_id and one.is_waiting]
         waiting.sort(key=lambda one: (one.created_at_ms, one.id))
-        return Board(tuple(consumers), self._store.turns.get(agent_id, 0), tuple(one.id for one in waiting[:100]))
+        return AgentQueue(tuple(consumers), self._store.turns.get(agent_id, 0), tuple(one.id for one in waiting[:100]))
 
     def waiting(self, agent_id: str) -> list[ports.Waiting]:
         with self._store.lock:
@@ -352,7 +352,7 @@ class FakeRunners(Runners):
 
     def connect(
         self, connection: Connection, tools: Sequence[str], lease_until_ms: int
-    ) -> tuple[Linked, Linked | None]:
+    ) -> tuple[RunnerConnection, RunnerConnection | None]:
         store = self._store
         with store.lock:
             replaced = store.links.pop(connection, None)
@@ -360,20 +360,22 @@ class FakeRunners(Runners):
             job = (replaced.job_id, replaced.execution_id) if replaced and not replaced.is_open else ("", "")
             offered = tuple(dict.fromkeys([*tools, *known]))
             generation = next(store.generations)
-            linked = Linked(connection, generation, lease_until_ms, True, offered, *job, connected_at_ms=store.clock())
+            linked = RunnerConnection(
+                connection, generation, lease_until_ms, True, offered, *job, connected_at_ms=store.clock()
+            )
             store.links[connection] = linked
             due = Due(lease_until_ms, RUNNER_DUE, pair_id(connection.runner_id, connection.consumer_id))
             store.due_times.put(due)
             return linked, replaced
 
-    def refresh(self, linked: Linked, lease_until_ms: int) -> bool:
+    def refresh(self, linked: RunnerConnection, lease_until_ms: int) -> bool:
         return self._replace(linked, lease_until_ms, is_open=True)
 
-    def refresh_all(self, linked: Sequence[Linked], lease_until_ms: int) -> list[Linked]:
+    def refresh_all(self, linked: Sequence[RunnerConnection], lease_until_ms: int) -> list[RunnerConnection]:
         _check_rows([one.connection for one in linked])
         return [one for one in linked if not self.refresh(one, lease_until_ms)]
 
-    def doubt(self, linked: Linked, until_ms: int) -> bool:
+    def doubt(self, linked: RunnerConnection, until_ms: int) -> bool:
         with self._store.lock:
             found = self.find(linked.connection)
             if found is None or not _is_same_lease(found, linked):
@@ -381,17 +383,17 @@ class FakeRunners(Runners):
             self._store.links[linked.connection] = replace(found, doubted_until_ms=until_ms)
             return True
 
-    def end(self, linked: Linked, grace_until_ms: int) -> bool:
+    def end(self, linked: RunnerConnection, grace_until_ms: int) -> bool:
         return self._replace(linked, grace_until_ms, is_open=False)
 
-    def find(self, connection: Connection) -> Linked | None:
+    def find(self, connection: Connection) -> RunnerConnection | None:
         return self._store.links.get(connection)
 
-    def connections(self, runner_id: str) -> list[Linked]:
+    def connections(self, runner_id: str) -> list[RunnerConnection]:
         with self._store.lock:
             return [linked for linked in self._store.links.values() if linked.connection.runner_id == runner_id]
 
-    def offering(self, tool_id: str) -> list[Linked]:
+    def offering(self, tool_id: str) -> list[RunnerConnection]:
         with self._store.lock:
             return [linked for linked in self._store.links.values() if tool_id in linked.tools]
 
@@ -449,7 +451,7 @@ class FakeRunners(Runners):
             newest[entry.id] = entry
         return [newest[name] for name in sorted(newest) if not prefix or _begins(name, prefix)]
 
-    def forget(self, linked: Linked) -> bool:
+    def forget(self, linked: RunnerConnection) -> bool:
         store, connection = self._store, linked.connection
         with store.lock:
             found = store.links.get(connection)
@@ -478,7 +480,7 @@ class FakeRunners(Runners):
         for linked in self.connections(runner_id):
             self._store.links[linked.connection] = replace(linked, tools=tuple(dict.fromkeys(tools)))
 
-    def _replace(self, linked: Linked, until_ms: int, *, is_open: bool) -> bool:
+    def _replace(self, linked: RunnerConnection, until_ms: int, *, is_open: bool) -> bool:
         with self._store.lock:
             found = self._store.links.get(linked.connection)
             if found is None or found.generation != linked.generation or not found.is_open:
@@ -551,10 +553,10 @@ def addressed(change: Change) -> list[tuple[Place, str, Push | JobPush]]:
     return [(place, f"{begin}#{number:02d}", push) for number, (place, push) in enumerate(messages)]
 
 
-def row_of(execution: Execution) -> Row:
+def row_of(execution: Execution) -> Summary:
     """An execution as lists show it."""
     created, updated = execution.created_at_ms, execution.updated_at_ms
-    return Row(execution.id, execution.status, execution.agent_id, execution.labels, created, updated)
+    return Summary(execution.id, execution.status, execution.agent_id, execution.labels, created, updated)
 
 
 def approval_of(execution: Execution) -> Approval | None:
@@ -571,13 +573,13 @@ def _check_rows(rows: Sequence[Any]) -> None:
         raise PieceworkError("the kernel table refuses this request for good")
 
 
-def _is_same_lease(found: Consumer | Linked | None, asked: Consumer | Linked) -> bool:
+def _is_same_lease(found: Consumer | RunnerConnection | None, asked: Consumer | RunnerConnection) -> bool:
     if found is None or found.generation != asked.generation:
         return False
     return found.is_open and found.lease_until_ms == asked.lease_until_ms
 
 
-def _undoubted(connection: Consumer | Linked) -> dict[str, Any]:
+def _undoubted(connection: Consumer | RunnerConnection) -> dict[str, Any]:
     """A doubt counts for the lease that it was noted for."""
     return {"doubted_until_ms": 0} if getattr(connection, "doubted_until_ms", 0) else {}
 

@@ -5,11 +5,11 @@ from itertools import count
 from typing import Any
 
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.ports import Consumer, Linked
+from piecework.kernel.model.ports import Consumer, RunnerConnection
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
 from piecework.kernel.rules import Rules
-from piecework.kernel.service.commits import Surroundings
+from piecework.kernel.service.commits import Environment
 from tests.support.kernel.doors import a_door
 from tests.support.kernel.fakes import new_store
 
@@ -51,8 +51,8 @@ class House:
     def __init__(self, rules: Rules | None = None) -> None:
         self.now, self._ids, self.slept = 1_750_000_000_000, count(1), 0.0
         self.store, self.policy, self.windows = new_store(self.clock, rules), Says(), Windows()
-        around = Surroundings(self.clock, lambda _: f"id-{next(self._ids):04d}", self._sleep, lambda: 1.0)
-        parts = {"policy": self.policy, "windows": self.windows, "around": around, **self.parts()}
+        environment = Environment(self.clock, lambda _: f"id-{next(self._ids):04d}", self._sleep, lambda: 1.0)
+        parts = {"policy": self.policy, "windows": self.windows, "environment": environment, **self.parts()}
         self.door = a_door(self.store, self.clock, rules, **parts)
         self.kernel, self.assigner, self.dispatcher = self.door.kernel, self.door.assigner, self.door.dispatcher
 
@@ -69,9 +69,9 @@ class House:
     def leave(self, consumer_id: str = "c1", agent_id: str = "triage") -> None:
         self.store.consumers.pop((agent_id, consumer_id), None)
 
-    def link(self, runner_id: str = "geo-1", *tools: str) -> Linked:
+    def link(self, runner_id: str = "geo-1", *tools: str) -> RunnerConnection:
         connection = Connection(runner_id, f"{runner_id}-a")
-        self.store.links[connection] = Linked(connection, 1, FOR_EVER, True, tools or ("geo.lookup",))
+        self.store.links[connection] = RunnerConnection(connection, 1, FOR_EVER, True, tools or ("geo.lookup",))
         return self.store.links[connection]
 
     def running(self, consumer_id: str = "c1") -> str:

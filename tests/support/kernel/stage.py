@@ -20,7 +20,7 @@ from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE
 from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
 from piecework.kernel.rules import Rules
-from piecework.kernel.service.commits import Surroundings
+from piecework.kernel.service.commits import Environment
 from piecework.kernel.streams.opening import Stream
 from piecework.kernel.streams.push_streams import PushStream
 from piecework.kernel.wire.frames import HEARTBEAT
@@ -121,8 +121,8 @@ class KernelStage:
     ) -> None:
         self.clock, self.rules, self._sleep = clock or FakeClock(START_MS), rules or Rules(), sleep
         self.store = store or new_store(self.clock, self.rules)
-        around = Surroundings(clock=self.clock, sleep=sleep)
-        parts = {"policy": policy or Everything(), "around": around, "nudge": lambda due, delay_ms: None}
+        environment = Environment(clock=self.clock, sleep=sleep)
+        parts = {"policy": policy or Everything(), "environment": environment, "nudge": lambda due, delay_ms: None}
         self.door = a_door(self.store, self.clock, self.rules, **parts, **other)
         self.kernel, self.dispatcher = self.door.kernel, self.door.dispatcher
         self.liveness, self.streams = self.door.liveness, self.door.streams

@@ -6,10 +6,10 @@ from typing import Any
 
 from piecework.kernel.decide.command import decide, decide_new
 from piecework.kernel.decide.intents import must_look_up_step, needs_verdict
-from piecework.kernel.model.changes import Answered, Change, HistoryEntry, Push, QueuedJob, StepRecord
-from piecework.kernel.model.commands import Act, Assign, Create, Intent, Signal
+from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, Push, QueuedJob, StepRecord
+from piecework.kernel.model.commands import Assign, Create, Intent, Signal, TakeIntent
 from piecework.kernel.model.events import Event
-from piecework.kernel.model.ports import Linked, Read
+from piecework.kernel.model.ports import Read, RunnerConnection
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.policy.verdicts import Decision, Verdict
 from piecework.kernel.rules import Rules
@@ -21,8 +21,8 @@ DENY = Verdict(Decision.DENY, "tool not on the list", "default")
 RUNNER = Connection("geo-1", "geo-1-a")
 
 
-def linked(connection: Connection = RUNNER) -> Linked:
-    return Linked(connection, generation=1, lease_until_ms=10**15, is_open=True, tools=("geo.lookup",))
+def linked(connection: Connection = RUNNER) -> RunnerConnection:
+    return RunnerConnection(connection, generation=1, lease_until_ms=10**15, is_open=True, tools=("geo.lookup",))
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Story:
     execution: Execution | None = None
     log: list[Event] = field(default_factory=list)
     records: dict[str, StepRecord] = field(default_factory=dict)
-    answers: dict[str, Answered] = field(default_factory=dict)
+    answers: dict[str, IdempotencyRecord] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
     pushes: list[Push] = field(default_factory=list)
     history: list[HistoryEntry] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Story:
 
     def do(self, command: Any) -> Any:
         """Decide a command until it is done and apply it; the answer."""
-        intent = command.intent if isinstance(command, Act) else None
+        intent = command.intent if isinstance(command, TakeIntent) else None
         while True:
             read = self.read(intent.idempotency_key if intent else "", getattr(command, "step_id", ""))
             decision = decide(read, command, self.now_ms, self.rules, self.new_id)
@@ -91,24 +91,28 @@ class Story:
             if not decision.again:
                 return decision.answer
 
-    def act(self, intent: Intent, verdict: Verdict = ALLOW, to: Linked | None = None, **more: Any) -> dict[str, Any]:
+    def act(
+        self, intent: Intent, verdict: Verdict = ALLOW, to: RunnerConnection | None = None, **more: Any
+    ) -> dict[str, Any]:
         asked = needs_verdict(self.read(intent.idempotency_key), intent)
-        return self.do(Act(self.session, intent, verdict if asked else None, linked=to, **more))
+        return self.do(TakeIntent(self.session, intent, verdict if asked else None, linked=to, **more))
 
     def invoke(
-        self, tool_id: str = "notes.find", verdict: Verdict = ALLOW, to: Linked | None = None, **members: Any
+        self, tool_id: str = "notes.find", verdict: Verdict = ALLOW, to: RunnerConnection | None = None, **members: Any
     ) -> str:
         """A tool call; its step's id."""
         members = {"arguments": {"q": "vpn"}, "has_arguments": True} | members
         return self.act(Intent("invoke_tool", tool_id, **members), verdict, to)["step_id"]
 
-    def remote(self, to: Linked | None = None, **members: Any) -> str:
+    def remote(self, to: RunnerConnection | None = None, **members: Any) -> str:
         return self.invoke("geo.lookup", to=to, remote=True, **members)
 
     def wait(self, signal_type: str = "go", **members: Any) -> dict[str, Any]:
         return self.act(Intent("wait", signal_type=signal_type, **members))
 
-    def signal(self, signal_type: str = "go", payload: Any = None, to: Linked | None = None, **more: Any) -> None:
+    def signal(
+        self, signal_type: str = "go", payload: Any = None, to: RunnerConnection | None = None, **more: Any
+    ) -> None:
         self.do(Signal(signal_type, payload, to, **more))
 
     def job_id(self, step_id: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from piecework.kernel.errors import ServiceUnavailable
 from piecework.kernel.model import ports
-from piecework.kernel.model.ports import Board, Consumer
+from piecework.kernel.model.ports import AgentQueue, Consumer
 from piecework.kernel.model.state import Connection, Status
 from piecework.kernel.service.assigning import MOST_AT_ONCE, RoundRobin
 from tests.support.crash import Tap
@@ -30,7 +30,7 @@ def stage():
 class Agents:
     """An agent's board, on which others may mark what waits between a look and a claim."""
 
-    board_now: Board
+    board_now: AgentQueue
     stolen: set[str] = field(default_factory=set)  # executions that another copy is about to claim
     claimed: dict[str, int] = field(default_factory=dict)
     looks: int = 0
@@ -67,9 +67,9 @@ class Kernel:
         return True
 
 
-def a_board(*waiting: str, consumers: str = "ab", until_ms: int = 10, is_open: bool = True) -> Board:
+def a_board(*waiting: str, consumers: str = "ab", until_ms: int = 10, is_open: bool = True) -> AgentQueue:
     made = tuple(Consumer("agent", name, 1, until_ms, is_open) for name in consumers)
-    return Board(made, 0, waiting)
+    return AgentQueue(made, 0, waiting)
 
 
 def offered(agents: Any, kernel: Any) -> int:

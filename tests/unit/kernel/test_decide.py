@@ -8,8 +8,8 @@ from piecework.kernel.model.commands import (
     AgentLost,
     Assign,
     Cancel,
+    Dispatch,
     Expire,
-    HandOut,
     Intent,
     JobResult,
     Look,
@@ -113,7 +113,7 @@ def test_a_queued_job_names_its_runner_when_it_is_handed_out():
     step_id = story.remote()
     row = story.queue[0]
 
-    assert story.do(HandOut(step_id, row.job_id, linked(), row.not_before_ms, row.tool_id)) is True
+    assert story.do(Dispatch(step_id, row.job_id, linked(), row.not_before_ms, row.tool_id)) is True
 
     assert story.log[-1].payload["runner_id"] == "geo-1" and story.log[-1].payload["job_id"] == row.job_id
     assert story.state.steps[step_id].job.held_by == RUNNER
@@ -127,7 +127,7 @@ def test_a_job_that_is_not_current_only_leaves_the_queue():
     reported(story, step_id)
     story.queue.append(row)
 
-    assert story.do(HandOut(step_id, row.job_id, linked(), row.not_before_ms, row.tool_id)) is False
+    assert story.do(Dispatch(step_id, row.job_id, linked(), row.not_before_ms, row.tool_id)) is False
 
     assert story.last.events == () and story.queue == []
 
@@ -476,7 +476,7 @@ def test_the_third_failure_is_final():
     for delay in (2_000, 4_000):
         reported(story, step_id, success=False, error="busy", retryable=True)
         row = story.queue[0]
-        early = HandOut(step_id, row.job_id, linked(), row.not_before_ms, row.tool_id)
+        early = Dispatch(step_id, row.job_id, linked(), row.not_before_ms, row.tool_id)
         assert story.do(early) is False
         story.later(delay)
         assert story.do(early) is True

@@ -8,7 +8,7 @@ import pytest
 from kernel.http.edge import Line
 from kernel.http.runners import MOST_TOOLS
 from local.openapi import kernel
-from piecework.kernel.model.ports import Row
+from piecework.kernel.model.ports import Summary
 from piecework.kernel.model.state import Status
 from piecework.kernel.wire.cursors import enough, page_of
 from tests.support.kernel.desk import Desk
@@ -106,7 +106,7 @@ def test_rows_with_long_labels_are_not_read_beyond_a_page():
     def rows():
         for number in range(100):
             read.append(number)
-            yield Row(str(number), Status.PENDING, "triage", {"note": "x" * 1_000_000}, number, number)
+            yield Summary(str(number), Status.PENDING, "triage", {"note": "x" * 1_000_000}, number, number)
 
     assert len(list(enough(rows()))) == len(read) == 4
     assert [row.id for row in page_of(list(enough(rows())), 50)[0]] == ["0", "1", "2"]

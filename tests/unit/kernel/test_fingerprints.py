@@ -4,7 +4,7 @@ import pytest
 
 from piecework.kernel.decide.intents import standing_answer
 from piecework.kernel.errors import ConflictError
-from piecework.kernel.model.changes import Answered
+from piecework.kernel.model.changes import IdempotencyRecord
 from piecework.kernel.model.commands import Intent
 from tests.support.kernel.desk import Desk
 from tests.support.kernel.story import Story
@@ -78,7 +78,7 @@ def test_the_order_of_members_and_the_spelling_of_a_double_do_not_make_another_c
 def test_a_repeat_matches_what_earlier_code_stored(arguments, stored):
     intent = Intent("invoke_tool", "notes.find", arguments, True, idempotency_key="k")
     story = Story().assigned()
-    story.answers["k"] = Answered("k", stored, {"accepted": True, "step_id": ""})
+    story.answers["k"] = IdempotencyRecord("k", stored, {"accepted": True, "step_id": ""})
 
     assert standing_answer(story.read("k"), intent) == story.answers["k"]
     with pytest.raises(ConflictError):

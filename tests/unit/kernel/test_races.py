@@ -14,7 +14,7 @@ from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.events import TERMINAL
 from piecework.kernel.model.evolve import fold
 from piecework.kernel.model.state import Status
-from piecework.kernel.service.dispatching import hand_out
+from piecework.kernel.service.dispatching import dispatch
 from tests.support.kernel.house import House
 
 Deed = Callable[["Busy"], object]
@@ -52,7 +52,7 @@ DEEDS: dict[str, Deed] = {
     "invoke": lambda house: house.act(house.id, Intent("invoke_tool", "x", idempotency_key="k"), house.own),
     "agent_lost": lambda house: house.kernel.agent_lost(house.id, house.own),
     "requeue": lambda house: house.kernel.requeue(house.id, house.held, house.held_job),
-    "hand_out": lambda house: hand_out(house.door.commits, house.queued, house.link("geo-2")),
+    "hand_out": lambda house: dispatch(house.door.commits, house.queued, house.link("geo-2")),
     "timeout": timeout,
 }
 

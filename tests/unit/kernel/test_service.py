@@ -17,11 +17,11 @@ from piecework.kernel.errors import (
 from piecework.kernel.errors import ValidationError as Invalid
 from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.ports import ConnectionTaken, Moved, Row
+from piecework.kernel.model.ports import ConnectionTaken, Summary, VersionConflict
 from piecework.kernel.model.state import Status
 from piecework.kernel.policy.verdicts import Decision, RateLimit, Verdict
 from piecework.kernel.service.assigning import assign
-from piecework.kernel.service.commits import Surroundings
+from piecework.kernel.service.commits import Environment
 from piecework.kernel.wire.cursors import cursor_of, place_of
 from tests.support.kernel.house import House
 
@@ -126,7 +126,7 @@ def test_a_command_that_meets_rivals_is_decided_again(house):
 
     def rival(change: Change, applied: bool) -> None:
         if not applied and next(rivals, None) is not None:
-            raise Moved
+            raise VersionConflict
 
     house.store.on_commit = rival
     house.invoke(execution_id)
@@ -139,7 +139,7 @@ def test_a_command_that_never_gets_through_is_told_to_come_again(house):
     execution_id = house.running()
 
     def rival(change: Change, applied: bool) -> None:
-        raise Moved
+        raise VersionConflict
 
     house.store.on_commit = rival
     with pytest.raises(ServiceUnavailable):
@@ -199,7 +199,7 @@ def test_a_twin_that_finds_the_window_full_gets_the_answer_of_the_other(house):
             house.windows.taken = 0
             house.act(execution_id, call)
 
-    house.door.commits.around = Surroundings(sleep=sleep)
+    house.door.commits.environment = Environment(sleep=sleep)
     assert house.act(execution_id, call)["accepted"] is True
     assert house.types(execution_id).count("intent.denied") == 0
 
@@ -211,7 +211,7 @@ def test_one_attempt_after_another_takes_one_place_in_the_window(house):
 
     def rival(change: Change, applied: bool) -> None:
         if not applied and next(rivals, None) is not None:
-            raise Moved
+            raise VersionConflict
 
     house.store.on_commit = rival
     assert house.act(execution_id, Intent("invoke_tool", "mail.send"))["accepted"] is True
@@ -444,7 +444,7 @@ def test_an_assignment_of_long_ago_is_not_made(house):
 
     def slow(change: Change, applied: bool) -> None:
         house.now += 2_000
-        raise Moved
+        raise VersionConflict
 
     house.store.on_commit = slow
     assert assign(house.door.commits, execution_id, "c1", "triage") is False
@@ -481,7 +481,7 @@ def test_a_cursor_of_another_kind_is_refused():
 
 
 def test_a_cursor_holds_the_place_it_was_made_for_and_no_character_that_a_url_would_change():
-    row = Row("0197b0c4-ÿÿÿ", Status.PENDING, "triage", {}, 1_750_000_000_123, 0)
+    row = Summary("0197b0c4-ÿÿÿ", Status.PENDING, "triage", {}, 1_750_000_000_123, 0)
 
     assert place_of(cursor_of(row)) == (row.created_at_ms, row.id)
     assert place_of("") is None

@@ -27,8 +27,8 @@ from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import Agents, Counters, Executions, Outbox, Runners, Stores
 from piecework.kernel.rules import Rules
 from piecework.kernel.service.assigning import RoundRobin, assign
-from piecework.kernel.service.commits import Commits, Surroundings
-from piecework.kernel.service.dispatching import Queues, hand_out
+from piecework.kernel.service.commits import Commits, Environment
+from piecework.kernel.service.dispatching import Queues, dispatch
 from piecework.kernel.service.service import Kernel
 from piecework.kernel.store.agents import KernelAgents
 from piecework.kernel.store.bells import KernelBells
@@ -125,7 +125,7 @@ class KernelDoor:
     @cached_property
     def commits(self) -> Commits:
         """Carries commands out, and lets the effects follow."""
-        return Commits(self.executions, self.rules, self.around, self.effects)
+        return Commits(self.executions, self.rules, self.environment, self.effects)
 
     @cached_property
     def assigner(self) -> RoundRobin:
@@ -136,7 +136,7 @@ class KernelDoor:
     @cached_property
     def dispatcher(self) -> Queues:
         """Brings jobs and runners together."""
-        return Queues(self.runners, self.clock, partial(hand_out, self.commits))
+        return Queues(self.runners, self.clock, partial(dispatch, self.commits))
 
     @cached_property
     def policy(self) -> Policy:
@@ -196,8 +196,8 @@ class KernelDoor:
         return Clients(self._env.get("AWS_ENDPOINT_URL"))
 
     @cached_property
-    def around(self) -> Surroundings:
-        return Surroundings(self.clock)
+    def environment(self) -> Environment:
+        return Environment(self.clock)
 
     @cached_property
     def telemetry(self) -> LambdaTelemetry:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from piecework.kernel.model.changes import HistoryEntry, JobPush, Outcome, Push, StepRecord
 from piecework.kernel.model.events import Event
-from piecework.kernel.model.ports import View
+from piecework.kernel.model.ports import Details
 from piecework.kernel.model.state import Connection, Execution, Status, StepStatus
 from piecework.kernel.wire.frames import (
     HISTORY_BYTES,
@@ -62,7 +62,7 @@ def test_an_event_has_every_member_of_the_log():
 
 
 def test_an_assignment_leaves_out_what_is_empty_but_never_its_input():
-    body = assigned_body(View(EXECUTION, None, None), "sess", [])
+    body = assigned_body(Details(EXECUTION, None, None), "sess", [])
 
     assert body == {"execution_id": "e1", "session_id": "sess", "agent_id": "triage", "input": None}
 
@@ -72,7 +72,7 @@ def test_an_assignment_tells_labels_and_history():
     without = StepRecord("s2", "mail.send", False, None, False)
     labelled = replace(EXECUTION, labels={"env": "qa"})
 
-    body = assigned_body(View(labelled, {"n": 1}, None), "sess", [(ENTRY, RECORD), (cancelled, without)])
+    body = assigned_body(Details(labelled, {"n": 1}, None), "sess", [(ENTRY, RECORD), (cancelled, without)])
 
     assert body["labels"] == {"env": "qa"}
     done = {"completed_at": "2026-03-02T08:05:06.000Z"}
@@ -102,7 +102,7 @@ def test_history_is_cut_from_its_old_end(size, kept):
         for number in range(60)
     ]
 
-    told = assigned_body(View(EXECUTION, None, None), "sess", history)["history"]
+    told = assigned_body(Details(EXECUTION, None, None), "sess", history)["history"]
 
     assert [entry["step_id"] for entry in told] == [str(number) for number in range(60 - kept, 60)]
     assert len(json.dumps(told, separators=(",", ":"))) <= HISTORY_BYTES

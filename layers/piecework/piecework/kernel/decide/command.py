@@ -4,15 +4,15 @@ from piecework.kernel.decide import executions as decide_executions
 from piecework.kernel.decide import intents as decide_intents
 from piecework.kernel.decide import signals as decide_signals
 from piecework.kernel.decide import steps as decide_steps
+from piecework.kernel.model.change_builder import ChangeBuilder, Decision, NewId
 from piecework.kernel.model.commands import (
-    Act,
     AgentLost,
     Assign,
     Cancel,
     Command,
     Create,
+    Dispatch,
     Expire,
-    HandOut,
     JobResult,
     Look,
     Recover,
@@ -21,15 +21,15 @@ from piecework.kernel.model.commands import (
     Signal,
     Started,
     StepResult,
+    TakeIntent,
 )
-from piecework.kernel.model.drafts import Decision, Draft, NewId
 from piecework.kernel.model.ports import Read
 from piecework.kernel.rules import Rules
 
 
 def decide_new(command: Create, now_ms: int, rules: Rules, new_id: NewId) -> Decision:
     """The first change of an execution."""
-    return decide_executions.create(Draft(command.execution_id, None, now_ms, rules, new_id), command)
+    return decide_executions.create(ChangeBuilder(command.execution_id, None, now_ms, rules, new_id), command)
 
 
 def decide(read: Read, command: Command, now_ms: int, rules: Rules, new_id: NewId) -> Decision:  # noqa: PLR0911
@@ -41,39 +41,41 @@ def decide(read: Read, command: Command, now_ms: int, rules: Rules, new_id: NewI
     execution = read.execution
     if execution is None:
         raise RuntimeError("the caller answers for executions that do not exist")
-    draft = Draft(execution.id, execution, max(now_ms, execution.clock_ms), rules, new_id)
+    builder = ChangeBuilder(execution.id, execution, max(now_ms, execution.clock_ms), rules, new_id)
     match command:
-        case Act():
-            return decide_intents.act(draft, read, command)
+        case TakeIntent():
+            return decide_intents.act(builder, read, command)
         case StepResult():
-            return decide_steps.step_result(draft, read, command)
+            return decide_steps.step_result(builder, read, command)
         case JobResult():
-            return decide_steps.job_result(draft, read, command)
+            return decide_steps.job_result(builder, read, command)
         case Started():
-            return decide_steps.started(draft, read, command)
+            return decide_steps.started(builder, read, command)
         case Signal():
-            return decide_signals.signal(draft, read, command)
-        case HandOut():
-            return decide_steps.hand_out(draft, command)
+            return decide_signals.signal(builder, read, command)
+        case Dispatch():
+            return decide_steps.dispatch(builder, command)
         case Requeue():
-            return decide_steps.requeue(draft, command)
+            return decide_steps.requeue(builder, command)
         case Assign() | Cancel() | AgentLost() | SendFailed() | Recover() | Expire() | Look():
-            return _lifecycle(draft, command)
+            return _lifecycle(builder, command)
 
 
-def _lifecycle(draft: Draft, command: Assign | Cancel | AgentLost | SendFailed | Recover | Expire | Look) -> Decision:  # noqa: PLR0911
+def _lifecycle(  # noqa: PLR0911
+    builder: ChangeBuilder, command: Assign | Cancel | AgentLost | SendFailed | Recover | Expire | Look
+) -> Decision:
     match command:
         case Assign():
-            return decide_executions.assign(draft, command)
+            return decide_executions.assign(builder, command)
         case Cancel():
-            return decide_executions.cancel(draft)
+            return decide_executions.cancel(builder)
         case AgentLost():
-            return decide_executions.agent_lost(draft, command)
+            return decide_executions.agent_lost(builder, command)
         case SendFailed():
-            return decide_executions.send_failed(draft, command)
+            return decide_executions.send_failed(builder, command)
         case Recover():
-            return decide_executions.recover(draft)
+            return decide_executions.recover(builder)
         case Expire():
-            return decide_executions.expire(draft)
+            return decide_executions.expire(builder)
         case Look():
-            return decide_executions.look(draft)
+            return decide_executions.look(builder)

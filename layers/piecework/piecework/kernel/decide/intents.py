@@ -7,9 +7,9 @@ from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import checks
 from piecework.kernel.errors import ConflictError
 from piecework.kernel.model import metrics
-from piecework.kernel.model.changes import Answered, StepRecord
-from piecework.kernel.model.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Act, Intent
-from piecework.kernel.model.drafts import Decision, Draft, Entry
+from piecework.kernel.model.change_builder import ChangeBuilder, Decision, Entry
+from piecework.kernel.model.changes import IdempotencyRecord, StepRecord
+from piecework.kernel.model.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Intent, TakeIntent
 from piecework.kernel.model.evolve import oldest_signal
 from piecework.kernel.model.kept_answers import Kept, mark_of
 from piecework.kernel.model.payloads import (
@@ -37,7 +37,7 @@ Answer = dict[str, Json]
 ACCEPTED: Final[Answer] = {"accepted": True}
 
 
-def standing_answer(read: Read, intent: Intent) -> Answered | None:
+def standing_answer(read: Read, intent: Intent) -> IdempotencyRecord | None:
     """The answer that a repeat gets, or None when the key is unused or free again.
 
     Raises:
@@ -74,27 +74,27 @@ def needs_verdict(read: Read, intent: Intent) -> bool:
     return intent.type == INVOKE_TOOL
 
 
-def act(draft: Draft, read: Read, command: Act) -> Decision:
+def act(builder: ChangeBuilder, read: Read, command: TakeIntent) -> Decision:
     """Answer an intent; the caller has checked its session, and brings the verdict that `needs_verdict` asks for."""
     intent = command.intent
     standing = standing_answer(read, intent)
     if standing:
-        return _repeat(draft, read, standing)
+        return _repeat(builder, read, standing)
     asks_policy = needs_verdict(read, intent)
-    draft.keep_session()
+    builder.keep_session()
     if asks_policy:
-        answer, step_id = _invoke(draft, read, command)
+        answer, step_id = _invoke(builder, read, command)
     else:
-        answer, step_id = PLAIN[intent.type](draft, intent), ""
-        draft.count(metrics.intents(intent.type, "accepted"))
+        answer, step_id = PLAIN[intent.type](builder, intent), ""
+        builder.count(metrics.intents(intent.type, "accepted"))
     if intent.idempotency_key:
         key, mark = intent.idempotency_key, intent.fingerprint
-        draft.answered = Answered(key, mark, answer, step_id, command.session_id)
-        draft.freed_key = key if read.answered else ""
-    return Decision(draft.change(), answer)
+        builder.answered = IdempotencyRecord(key, mark, answer, step_id, command.session_id)
+        builder.freed_key = key if read.answered else ""
+    return Decision(builder.change(), answer)
 
 
-def _is_free(answered: Answered, execution: Execution, read: Read, intent: Intent) -> bool:
+def _is_free(answered: IdempotencyRecord, execution: Execution, read: Read, intent: Intent) -> bool:
     """A key whose step was cancelled is free; so is a `wait` of an earlier session, whose block is gone."""
     if answered.step_id:
         has_outcome = read.step is not None and read.step.outcome is not None
@@ -103,117 +103,117 @@ def _is_free(answered: Answered, execution: Execution, read: Read, intent: Inten
     return intent.type == WAIT and intent.is_told_by(answered.fingerprint) and answered.session_id != session_id
 
 
-def _repeat(draft: Draft, read: Read, answered: Answered) -> Decision:
+def _repeat(builder: ChangeBuilder, read: Read, answered: IdempotencyRecord) -> Decision:
     """The stored answer; the outcome of a step that has ended is pushed again, for a handler that started over."""
-    if draft.state.status.is_terminal:
+    if builder.state.status.is_terminal:
         return Decision(None, answered.answer)
     outcome = read.step.outcome if read.step else None
-    session = draft.state.session
+    session = builder.state.session
     if outcome is None and session and session.has_shown_life:
         return Decision(None, answered.answer)
-    draft.keep_session()
+    builder.keep_session()
     if outcome:
         if answered.answer.get("pending_approval"):
-            draft.push("approval.resolved", answered.step_id, approved=not outcome.is_denied)
-        draft.push("tool.result", answered.step_id)
-    return Decision(draft.change(), answered.answer)
+            builder.push("approval.resolved", answered.step_id, approved=not outcome.is_denied)
+        builder.push("tool.result", answered.step_id)
+    return Decision(builder.change(), answered.answer)
 
 
-def _invoke(draft: Draft, read: Read, command: Act) -> tuple[Answer, str]:
+def _invoke(builder: ChangeBuilder, read: Read, command: TakeIntent) -> tuple[Answer, str]:
     verdict = command.verdict
     if verdict is None:
         raise RuntimeError("a tool call is decided with the policy's verdict")
     for row, amount in metrics.policy_time(command.policy_seconds).items():
-        draft.counts[row] = amount
+        builder.counts[row] = amount
     if verdict.decision is Policy.DENY or command.over_limit:
-        return _deny(draft, command, verdict), ""
-    kept = _kept_answer(draft, read, command.intent) if verdict.decision is Policy.REQUIRE_APPROVAL else None
+        return _deny(builder, command, verdict), ""
+    kept = _kept_answer(builder, read, command.intent) if verdict.decision is Policy.REQUIRE_APPROVAL else None
     if kept and not kept.approved:
-        return _deny_again(draft, command.intent, verdict, kept), ""
-    step_id = draft.fresh()
+        return _deny_again(builder, command.intent, verdict, kept), ""
+    step_id = builder.fresh()
     intent = command.intent
     arguments, has_arguments = intent.arguments, intent.has_arguments
     asks = verdict.decision is Policy.REQUIRE_APPROVAL and kept is None
     record = StepRecord(step_id, intent.tool_id, intent.remote, arguments, has_arguments, asked=asks)
-    draft.new_steps.append(record)
+    builder.new_steps.append(record)
     if asks:
-        return _ask_person(draft, intent, verdict, step_id), step_id
+        return _ask_person(builder, intent, verdict, step_id), step_id
     if kept:
-        return _run_let_through(draft, command, kept, step_id), step_id
-    return _run(draft, command, verdict, step_id), step_id
+        return _run_let_through(builder, command, kept, step_id), step_id
+    return _run(builder, command, verdict, step_id), step_id
 
 
-def _deny(draft: Draft, command: Act, verdict: Verdict) -> Answer:
+def _deny(builder: ChangeBuilder, command: TakeIntent, verdict: Verdict) -> Answer:
     intent, reason = command.intent, verdict.reason
     if command.over_limit and verdict.rate_limit:
         reason = verdict.rate_limit.refusal(verdict.rule_id)
     denied = IntentDenied(intent_type=intent.type, tool_id=intent.tool_id, reason=reason, rule_id=verdict.rule_id)
-    draft.append("intent.denied", _with_given(denied, intent))
-    draft.count(metrics.intents(intent.type, "rate_limited" if command.over_limit else "denied"))
+    builder.append("intent.denied", _with_given(denied, intent))
+    builder.count(metrics.intents(intent.type, "rate_limited" if command.over_limit else "denied"))
     return {"accepted": False, "error": reason or f"denied by rule {verdict.rule_id}", "rule_id": verdict.rule_id}
 
 
-def _run(draft: Draft, command: Act, verdict: Verdict, step_id: str) -> Answer:
+def _run(builder: ChangeBuilder, command: TakeIntent, verdict: Verdict, step_id: str) -> Answer:
     intent = command.intent
-    until = draft.now_ms + (verdict.timeout_ms or draft.rules.step_timeout_ms)
-    accepted = _accept(draft, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
+    until = builder.now_ms + (verdict.timeout_ms or builder.rules.step_timeout_ms)
+    accepted = _accept(builder, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
     attempts = REMOTE_ATTEMPTS if intent.remote else 1
     entries: list[Entry] = [("step.created", _created(intent, attempts, until), step_id)]
     if intent.remote:
-        entries.append(("step.dispatched", _job(draft, until), step_id))
-    draft.batch(entries, chain=accepted)
+        entries.append(("step.dispatched", _job(builder, until), step_id))
+    builder.batch(entries, chain=accepted)
     if intent.remote:
-        draft.dispatch(step_id, command.linked)
-    draft.count(metrics.intents(intent.type, "accepted"))
+        builder.dispatch(step_id, command.linked)
+    builder.count(metrics.intents(intent.type, "accepted"))
     return ACCEPTED | {"step_id": step_id}
 
 
-def _kept_answer(draft: Draft, read: Read, intent: Intent) -> Kept | None:
+def _kept_answer(builder: ChangeBuilder, read: Read, intent: Intent) -> Kept | None:
     """What a person said about this call when no agent was there to hear it; it is used up."""
     mark = mark_of(intent.tool_id, intent.remote, intent.arguments)
-    kept = draft.approvals.for_call(mark, intent.idempotency_key, is_key_new=read.answered is None)
+    kept = builder.approvals.for_call(mark, intent.idempotency_key, is_key_new=read.answered is None)
     if kept:
-        draft.approvals = draft.approvals.used(kept)
+        builder.approvals = builder.approvals.used(kept)
     return kept
 
 
-def _run_let_through(draft: Draft, command: Act, kept: Kept, step_id: str) -> Answer:
+def _run_let_through(builder: ChangeBuilder, command: TakeIntent, kept: Kept, step_id: str) -> Answer:
     """A person has let the call through already, so it runs as one that the policy allows, but once."""
-    intent, until = command.intent, draft.now_ms + draft.rules.step_timeout_ms
-    accepted = _accept(draft, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
+    intent, until = command.intent, builder.now_ms + builder.rules.step_timeout_ms
+    accepted = _accept(builder, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
     created = _created(intent, 1, until)
     created["remote"], created["answered_as"] = intent.remote, kept.step_id
     entries: list[Entry] = [("step.created", created, step_id)]
     if intent.remote:
-        entries.append(("step.dispatched", _job(draft, until), step_id))
-    draft.batch(entries, chain=accepted)
+        entries.append(("step.dispatched", _job(builder, until), step_id))
+    builder.batch(entries, chain=accepted)
     if intent.remote:
-        draft.approvals = draft.approvals.let_through(step_id, kept, intent.idempotency_key)
-        draft.dispatch(step_id, command.linked)
-    draft.count(metrics.intents(intent.type, "accepted"))
+        builder.approvals = builder.approvals.let_through(step_id, kept, intent.idempotency_key)
+        builder.dispatch(step_id, command.linked)
+    builder.count(metrics.intents(intent.type, "accepted"))
     return ACCEPTED | {"step_id": step_id}
 
 
-def _deny_again(draft: Draft, intent: Intent, verdict: Verdict, kept: Kept) -> Answer:
+def _deny_again(builder: ChangeBuilder, intent: Intent, verdict: Verdict, kept: Kept) -> Answer:
     denied = IntentDenied(intent_type=intent.type, tool_id=intent.tool_id, reason=kept.reason, rule_id=verdict.rule_id)
     denied["answered_as"] = kept.step_id
-    draft.append("intent.denied", _with_given(denied, intent))
-    draft.count(metrics.intents(intent.type, "denied"))
+    builder.append("intent.denied", _with_given(denied, intent))
+    builder.count(metrics.intents(intent.type, "denied"))
     return {"accepted": False, "error": kept.reason, "rule_id": verdict.rule_id}
 
 
-def _job(draft: Draft, until_ms: int) -> StepDispatched:
-    return {"runner_id": "", "job_id": draft.fresh(), "deadline": rfc3339(until_ms)}
+def _job(builder: ChangeBuilder, until_ms: int) -> StepDispatched:
+    return {"runner_id": "", "job_id": builder.fresh(), "deadline": rfc3339(until_ms)}
 
 
-def _ask_person(draft: Draft, intent: Intent, verdict: Verdict, step_id: str) -> Answer:
-    until = draft.now_ms + draft.rules.step_timeout_ms
+def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, step_id: str) -> Answer:
+    until = builder.now_ms + builder.rules.step_timeout_ms
     tool_id, arguments = intent.tool_id, intent.arguments
     blocked: ExecutionBlocked = {"reason": "approval", "ref": step_id, "tool_id": tool_id, "arguments": arguments}
     if intent.remote:
         blocked["remote"] = True
     asked = StepApprovalRequired(tool_id=tool_id, arguments=arguments, remote=intent.remote, reason=verdict.reason)
-    draft.batch(
+    builder.batch(
         [
             ("step.created", _created(intent, 1, until), step_id),
             ("step.approval_required", asked, step_id),
@@ -221,37 +221,37 @@ def _ask_person(draft: Draft, intent: Intent, verdict: Verdict, step_id: str) ->
         ]
     )
     mark = mark_of(intent.tool_id, intent.remote, intent.arguments)
-    draft.approvals = draft.approvals.asked(step_id, mark, intent.idempotency_key)
-    draft.count(metrics.intents(intent.type, "pending_approval"))
+    builder.approvals = builder.approvals.asked(step_id, mark, intent.idempotency_key)
+    builder.count(metrics.intents(intent.type, "pending_approval"))
     return ACCEPTED | {"step_id": step_id, "pending_approval": True}
 
 
-def _wait(draft: Draft, intent: Intent) -> Answer:
-    accepted = _accept(draft, intent, {"signal_type": intent.signal_type})
-    stored = oldest_signal(draft.state, intent.signal_type)
+def _wait(builder: ChangeBuilder, intent: Intent) -> Answer:
+    accepted = _accept(builder, intent, {"signal_type": intent.signal_type})
+    stored = oldest_signal(builder.state, intent.signal_type)
     if stored is None:
-        draft.append("execution.blocked", ExecutionBlocked(reason="signal", ref=intent.signal_type), chain=accepted)
+        builder.append("execution.blocked", ExecutionBlocked(reason="signal", ref=intent.signal_type), chain=accepted)
         return ACCEPTED
-    draft.append("execution.resumed", resumed_by_signal(intent.signal_type), chain=accepted)
-    draft.push("signal.received", str(stored.sequence))
+    builder.append("execution.resumed", resumed_by_signal(intent.signal_type), chain=accepted)
+    builder.push("signal.received", str(stored.sequence))
     return ACCEPTED
 
 
-def _complete(draft: Draft, intent: Intent) -> Answer:
-    _all_ended(draft.state)
+def _complete(builder: ChangeBuilder, intent: Intent) -> Answer:
+    _all_ended(builder.state)
     given = intent.has_output or intent.output is not None
-    accepted = _accept(draft, intent, {"output": intent.output} if given else {})
-    draft.append("execution.completed", ExecutionCompleted(output=intent.output), chain=accepted)
-    draft.output = intent.output
-    draft.keep_session_after_end()
+    accepted = _accept(builder, intent, {"output": intent.output} if given else {})
+    builder.append("execution.completed", ExecutionCompleted(output=intent.output), chain=accepted)
+    builder.output = intent.output
+    builder.keep_session_after_end()
     return ACCEPTED
 
 
-def _fail(draft: Draft, intent: Intent) -> Answer:
-    _all_ended(draft.state)
-    accepted = _accept(draft, intent, {"error": intent.error})
-    draft.append("execution.failed", ExecutionFailed(error=intent.error), chain=accepted)
-    draft.keep_session_after_end()
+def _fail(builder: ChangeBuilder, intent: Intent) -> Answer:
+    _all_ended(builder.state)
+    accepted = _accept(builder, intent, {"error": intent.error})
+    builder.append("execution.failed", ExecutionFailed(error=intent.error), chain=accepted)
+    builder.keep_session_after_end()
     return ACCEPTED
 
 
@@ -260,11 +260,11 @@ def _all_ended(execution: Execution) -> None:
         raise ConflictError(f"{len(execution.steps)} steps are still active")
 
 
-def _accept(draft: Draft, intent: Intent, details: IntentDetails) -> str:
+def _accept(builder: ChangeBuilder, intent: Intent, details: IntentDetails) -> str:
     accepted = IntentAccepted(intent_type=intent.type)
     if details:
         accepted["details"] = details
-    return draft.append("intent.accepted", accepted).id
+    return builder.append("intent.accepted", accepted).id
 
 
 def _with_given(told: G, intent: Intent) -> G:

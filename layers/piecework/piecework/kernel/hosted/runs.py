@@ -32,7 +32,7 @@ from piecework.kernel.hosted.tasks import deadline_ms, output_problem, task_of
 from piecework.kernel.hosted.tools import Diverged, Halt, Tools
 from piecework.kernel.model.commands import COMPLETE, FAIL, Intent
 from piecework.kernel.model.hosted import is_idle
-from piecework.kernel.model.ports import Executions, View
+from piecework.kernel.model.ports import Details, Executions
 from piecework.kernel.rules import Rules
 from piecework.kernel.service.service import Kernel
 
@@ -132,7 +132,7 @@ class Hosted:
             if self.leases.release(execution_id, token):
                 return End(word)
 
-    def _run(self, view: View, token: str, tries: int, until_ms: int, right: Right) -> End:
+    def _run(self, view: Details, token: str, tries: int, until_ms: int, right: Right) -> End:
         if tries > MOST_TRIES:
             return self._fail(view, LOST)
         try:
@@ -169,10 +169,10 @@ class Hosted:
             right=right,
         )
 
-    def _halted(self, view: View, halt: Halt) -> End:
+    def _halted(self, view: Details, halt: Halt) -> End:
         return self._fail(view, str(halt)) if isinstance(halt, Diverged) else End(type(halt).__name__.lower())
 
-    def _refused(self, view: View, error: PieceworkError, tries: int) -> End:
+    def _refused(self, view: Details, error: PieceworkError, tries: int) -> End:
         if not error.retryable:
             return self._fail(view, error.message)
         if tries < MOST_TRIES:
@@ -180,17 +180,17 @@ class Hosted:
         told = f": {error.message}" if isinstance(error, Retryable) else ""
         return self._fail(view, f"the executor gave up after {tries} tries{told}")
 
-    def _complete(self, view: View, task: Task, outcome: Outcome) -> End:
+    def _complete(self, view: Details, task: Task, outcome: Outcome) -> End:
         problem = output_problem(task, outcome.output)
         if problem is not None:
             return self._fail(view, problem)
         return self._end(view, Intent(COMPLETE, output=outcome.output, has_output=True), "completed")
 
-    def _fail(self, view: View, reason: str) -> End:
+    def _fail(self, view: Details, reason: str) -> End:
         text = reason.encode("utf-8", "replace")[:REASON_BYTES].decode("utf-8", "ignore")
         return self._end(view, Intent(FAIL, error=text or FAILED), "failed")
 
-    def _end(self, view: View, intent: Intent, word: str) -> End:
+    def _end(self, view: Details, intent: Intent, word: str) -> End:
         """Record the end, unless the execution has moved on: then nothing that was made counts."""
         try:
             self.kernel.intent(view.execution.id, session_of(view), intent)
@@ -199,7 +199,7 @@ class Hosted:
         return End(word)
 
 
-def session_of(view: View) -> str:
+def session_of(view: Details) -> str:
     """The session an execution is run under."""
     session = view.execution.session
     return session.id if session else ""

@@ -14,7 +14,7 @@ from typing import Final
 
 from piecework.extend.executors import Executor, Task
 from piecework.jsons import Json, canonical
-from piecework.kernel.model.ports import View
+from piecework.kernel.model.ports import Details
 from piecework.kernel.rules import Rules
 from piecework.schemas import SchemaRejected, compile_schema
 
@@ -23,7 +23,7 @@ OUTPUT_BYTES: Final = 1_048_576  # as much as a connected agent could send
 MARGIN_MS: Final = 5_000  # of the function's time, for recording the end
 
 
-def task_of(view: View, executor: Executor, ends_ms: int) -> Task:
+def task_of(view: Details, executor: Executor, ends_ms: int) -> Task:
     """The task that an execution is for its executor."""
     given, labels = view.input, dict(view.execution.labels)
     members = given if isinstance(given, dict) else {"prompt": given}
@@ -50,7 +50,7 @@ def task_of(view: View, executor: Executor, ends_ms: int) -> Task:
     )
 
 
-def deadline_ms(view: View, executor: Executor, rules: Rules, now_ms: int, until_ms: int) -> int:
+def deadline_ms(view: Details, executor: Executor, rules: Rules, now_ms: int, until_ms: int) -> int:
     """When a run must have ended: by its function's time, its executor's, and the execution's."""
     execution_ends_ms = view.execution.created_at_ms + rules.execution_timeout_ms
     return min(until_ms - MARGIN_MS, now_ms + executor.max_duration_ms, execution_ends_ms)

@@ -18,7 +18,7 @@ from piecework.kernel.errors import (
     ExecutionTerminal,
     UnauthorizedError,
 )
-from piecework.kernel.model.changes import Answered, Outcome
+from piecework.kernel.model.changes import IdempotencyRecord, Outcome
 from piecework.kernel.model.commands import INVOKE_TOOL, Intent
 from piecework.kernel.model.ports import Executions, Read
 from piecework.kernel.model.state import StepStatus
@@ -113,7 +113,7 @@ class Tools:
         return read
 
 
-def _recorded(answered: Answered, read: Read) -> Json:
+def _recorded(answered: IdempotencyRecord, read: Read) -> Json:
     if not answered.answer["accepted"]:
         raise PolicyDenied(str(answered.answer["error"]))
     outcome = read.step.outcome if read.step else None
@@ -130,7 +130,7 @@ def _result(outcome: Outcome) -> Json:
     raise ToolFailed(outcome.error or "the tool failed")
 
 
-def _is_free(read: Read, answered: Answered) -> bool:
+def _is_free(read: Read, answered: IdempotencyRecord) -> bool:
     """A call whose step was cancelled by a reset counts as not made."""
     is_active = read.execution is not None and answered.step_id in read.execution.steps
     has_outcome = read.step is not None and read.step.outcome is not None

@@ -54,7 +54,7 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class IdempotencyRecord:
     """The stored answer to an intent that carried an idempotency key (section 2.9)."""
 
     key: str
@@ -142,7 +142,7 @@ class Change:
     decisions: Mapping[str, Decided] = field(default_factory=dict)  # by step id
     history: tuple[HistoryEntry, ...] = ()
     signals: Mapping[int, Json] = field(default_factory=dict)  # payload by the sequence of `signal.received`
-    answered: Answered | None = None
+    answered: IdempotencyRecord | None = None
     freed_key: str = ""  # an idempotency key that is replaced because its step was cancelled
     pushes: tuple[Push, ...] = ()
     hosted_pushes: tuple[HostedPush, ...] = ()

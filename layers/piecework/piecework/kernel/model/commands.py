@@ -6,7 +6,7 @@ from typing import Final
 
 from piecework.jsons import Json
 from piecework.kernel.model.fingerprints import fingerprint, matches
-from piecework.kernel.model.ports import Consumer, Linked
+from piecework.kernel.model.ports import Consumer, RunnerConnection
 from piecework.kernel.policy.verdicts import Verdict
 
 INVOKE_TOOL: Final = "invoke_tool"
@@ -63,7 +63,7 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class TakeIntent:
     """An agent's intent under its session; `verdict` is the policy's on a tool call, `over_limit` of its rate."""
 
     session_id: str
@@ -71,7 +71,7 @@ class Act:
     verdict: Verdict | None = None
     over_limit: bool = False
     policy_seconds: float = 0.0
-    linked: Linked | None = None
+    linked: RunnerConnection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Signal:
 
     type: str
     payload: Json
-    linked: Linked | None = None
+    linked: RunnerConnection | None = None
     by: str = ""
     consumer: Consumer | None = None
 
@@ -161,12 +161,12 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class HandOut:
+class Dispatch:
     """A queued job goes to an idle connection."""
 
     step_id: str
     job_id: str
-    linked: Linked
+    linked: RunnerConnection
     queued_at_ms: int
     tool_id: str
 
@@ -181,7 +181,7 @@ class Requeue:
 
 Command = (
     Assign
-    | Act
+    | TakeIntent
     | StepResult
     | JobResult
     | Started
@@ -192,6 +192,6 @@ Command = (
     | Recover
     | Expire
     | Look
-    | HandOut
+    | Dispatch
     | Requeue
 )

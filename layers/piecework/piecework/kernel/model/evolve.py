@@ -1,7 +1,7 @@
 """How each event changes an execution (specification sections 1.1 to 1.5): the fold of a log is the execution's state.
 
 Deciding a command goes through here too, so what GET shows and what the log says cannot drift apart. What no event
-tells (who holds a job, when a session lapses) is put beside it by `drafts.py`.
+tells (who holds a job, when a session lapses) is put beside it by `change_builder.py`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

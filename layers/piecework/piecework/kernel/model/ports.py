@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from piecework.jsons import Json
-from piecework.kernel.model.changes import Answered, Change, HistoryEntry, JobPush, Push, QueuedJob, StepRecord
+from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, JobPush, Push, QueuedJob, StepRecord
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.state import Connection, Execution, Status
 
 
-class Moved(Exception):
+class VersionConflict(Exception):
     """The execution has changed since it was read: read and decide again."""
 
 
@@ -26,13 +26,13 @@ class Read:
     """What one request brings for a command."""
 
     execution: Execution | None
-    answered: Answered | None = None
+    answered: IdempotencyRecord | None = None
     step: StepRecord | None = None
     session_of: str | None = None  # the execution the session id was once given for; None: no such session
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Details:
     """An execution with its input and output."""
 
     execution: Execution
@@ -50,7 +50,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Summary:
     """An execution in a list."""
 
     id: str
@@ -84,11 +84,11 @@ class Executions(Protocol):
         """Apply a change in one transaction.
 
         Raises:
-            Moved: the execution is not at `before`'s version, or its idempotency key was answered meanwhile.
+            VersionConflict: the execution is not at `before`'s version, or its idempotency key was answered meanwhile.
             ConnectionTaken: `job_push` names a connection that is no longer idle and of that generation.
         """
 
-    def view(self, execution_id: str) -> View | None: ...
+    def view(self, execution_id: str) -> Details | None: ...
 
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
         """In sequence order without a gap; fewer than `limit` when the page would pass 4 MB."""
@@ -99,7 +99,7 @@ class Executions(Protocol):
     def signal(self, execution_id: str, sequence: int) -> Json:
         """The payload of a `signal.received` event."""
 
-    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
+    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
         """Newest first, strictly after that (created_at_ms, id), fewer if `cursors.enough`; eventually consistent."""
 
     def approvals(self, limit: int) -> list[Approval]: ...
@@ -130,7 +130,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class AgentQueue:
     """An agent's consumers and what waits for them, read in one request."""
 
     consumers: tuple[Consumer, ...]  # sorted by id; lapsed ones too
@@ -184,7 +184,7 @@ class Agents(Protocol):
     def waiting(self, agent_id: str) -> list[Waiting]:
         """Executions that wait for a consumer of an agent, oldest first, at most 100."""
 
-    def board(self, agent_id: str) -> Board: ...
+    def board(self, agent_id: str) -> AgentQueue: ...
 
     def next_turn(self, agent_id: str) -> int:
         """The agent's round-robin counter before it is moved on by one; no two callers get the same."""
@@ -200,7 +200,7 @@ class Agents(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class RunnerConnection:
     """A connection of a runner."""
 
     connection: Connection
@@ -230,23 +230,23 @@ class Runners(Protocol):
 
     def connect(
         self, connection: Connection, tools: Sequence[str], lease_until_ms: int
-    ) -> tuple[Linked, Linked | None]:
+    ) -> tuple[RunnerConnection, RunnerConnection | None]:
         """A new generation, idle, and what it replaces. A published list of tools is joined with the query's."""
 
-    def refresh(self, linked: Linked, lease_until_ms: int) -> bool: ...
+    def refresh(self, linked: RunnerConnection, lease_until_ms: int) -> bool: ...
 
-    def refresh_all(self, linked: Sequence[Linked], lease_until_ms: int) -> list[Linked]:
+    def refresh_all(self, linked: Sequence[RunnerConnection], lease_until_ms: int) -> list[RunnerConnection]:
         """The same for up to 100 open streams at once; those that were replaced or are gone."""
 
-    def doubt(self, linked: Linked, until_ms: int) -> bool: ...
+    def doubt(self, linked: RunnerConnection, until_ms: int) -> bool: ...
 
-    def end(self, linked: Linked, grace_until_ms: int) -> bool: ...
+    def end(self, linked: RunnerConnection, grace_until_ms: int) -> bool: ...
 
-    def find(self, connection: Connection) -> Linked | None: ...
+    def find(self, connection: Connection) -> RunnerConnection | None: ...
 
-    def connections(self, runner_id: str) -> list[Linked]: ...
+    def connections(self, runner_id: str) -> list[RunnerConnection]: ...
 
-    def offering(self, tool_id: str) -> list[Linked]:
+    def offering(self, tool_id: str) -> list[RunnerConnection]:
         """Connections that advertise exactly this tool, in connection order; busy and lapsed ones too."""
 
     def next_turn(self, tool_id: str) -> int:
@@ -276,7 +276,7 @@ class Runners(Protocol):
     def directory(self, prefix: str) -> list[ToolEntry]:
         """One entry per tool id, the newest registration; sorted by id. Prefix: equal, or followed by `.` or `_`."""
 
-    def forget(self, linked: Linked) -> bool:
+    def forget(self, linked: RunnerConnection) -> bool:
         """Remove a lapsed connection and its outbox; False when it has shown itself since, or came back."""
 
     def delete(self, runner_id: str) -> bool:

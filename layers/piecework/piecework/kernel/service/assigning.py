@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from piecework.kernel.model import commands
+from piecework.kernel.model.change_builder import Decision
 from piecework.kernel.model.changes import Change
-from piecework.kernel.model.drafts import Decision
 from piecework.kernel.model.ports import Agents, Consumer, Read, Waiting
 from piecework.kernel.model.state import Execution
 from piecework.kernel.service.commits import Commits

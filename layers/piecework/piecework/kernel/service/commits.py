@@ -19,11 +19,11 @@ from piecework.kernel import clocks
 from piecework.kernel.decide.command import decide
 from piecework.kernel.errors import ExecutionTainted, ServiceUnavailable
 from piecework.kernel.model import timers
+from piecework.kernel.model.change_builder import Decision, NewId
 from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Command, Expire
-from piecework.kernel.model.drafts import Decision, NewId
 from piecework.kernel.model.evolve import LogBroken
-from piecework.kernel.model.ports import ConnectionTaken, Executions, Moved, Read
+from piecework.kernel.model.ports import ConnectionTaken, Executions, Read, VersionConflict
 from piecework.kernel.rules import Rules
 from piecework.kernel.service.effects import Effect, follow
 
@@ -37,7 +37,7 @@ Attempt = Callable[[Read, int, int], Decision]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Environment:
     """Time, chance and ids: what tests replace."""
 
     clock: Callable[[], int] = now_in_ms
@@ -50,10 +50,10 @@ class Commits:
     """Carries commands out."""
 
     def __init__(
-        self, executions: Executions, rules: Rules, around: Surroundings, effects: Sequence[Effect] = ()
+        self, executions: Executions, rules: Rules, environment: Environment, effects: Sequence[Effect] = ()
     ) -> None:
         self._executions, self._effects = executions, effects
-        self.rules, self.around, self.clock = rules, around, around.clock
+        self.rules, self.environment, self.clock = rules, environment, environment.clock
 
     def run(
         self,
@@ -80,7 +80,7 @@ class Commits:
                 decision = self.decided(read, Expire()) if expires else attempt(read, self._now(read), taken)
                 if decision.change:
                     self.store(decision.change)
-            except Moved:
+            except VersionConflict:
                 slept += self._pause(conflicts, slept)
                 conflicts += 1
                 continue
@@ -105,7 +105,7 @@ class Commits:
             KernelError: it is refused.
         """
         try:
-            return decide(read, command, self.clock(), self.rules, self.around.new_id)
+            return decide(read, command, self.clock(), self.rules, self.environment.new_id)
         except LogBroken:
             raise ExecutionTainted from None
 
@@ -113,7 +113,7 @@ class Commits:
         """Commit a change, and do what follows it.
 
         Raises:
-            Moved, ConnectionTaken: nothing was stored.
+            VersionConflict, ConnectionTaken: nothing was stored.
         """
         self._executions.commit(change)
         follow(change, self._effects)
@@ -128,6 +128,6 @@ class Commits:
     def _pause(self, conflicts: int, slept: float) -> float:
         if slept >= PATIENCE:
             raise ServiceUnavailable("too many writers on this execution; try again")
-        pause = self.around.random() * min(LONGEST_PAUSE, FIRST_PAUSE * float(2**conflicts))
-        self.around.sleep(pause)
+        pause = self.environment.random() * min(LONGEST_PAUSE, FIRST_PAUSE * float(2**conflicts))
+        self.environment.sleep(pause)
         return max(pause, FIRST_PAUSE / 4)

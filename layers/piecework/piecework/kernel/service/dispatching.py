@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from piecework.kernel.model import commands
+from piecework.kernel.model.change_builder import Decision
 from piecework.kernel.model.changes import Change, QueuedJob
-from piecework.kernel.model.drafts import Decision
-from piecework.kernel.model.ports import Linked, Read, Runners
+from piecework.kernel.model.ports import Read, RunnerConnection, Runners
 from piecework.kernel.model.state import Connection
 from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.meeting import met
@@ -25,16 +25,16 @@ TRIES: Final = 5  # jobs, or connections, that one look tries; others took those
 MET: Final = 10  # of the oldest jobs, over which those who met at one are spread
 
 
-HandOut = Callable[[QueuedJob, Linked], bool]  # False when the job is gone or the connection is taken
+GiveJob = Callable[[QueuedJob, RunnerConnection], bool]  # False when the job is gone or the connection is taken
 
 
 class Queues:
     """Chooses connections for jobs, and jobs for connections."""
 
-    def __init__(self, runners: Runners, clock: Callable[[], int], hand_out: HandOut) -> None:
-        self._runners, self._clock, self._try = runners, clock, hand_out
+    def __init__(self, runners: Runners, clock: Callable[[], int], dispatch: GiveJob) -> None:
+        self._runners, self._clock, self._try = runners, clock, dispatch
 
-    def choose(self, tool_id: str) -> Linked | None:
+    def choose(self, tool_id: str) -> RunnerConnection | None:
         """An idle connection that offers the tool, the next in turn; None when there is none."""
         idle = [linked for linked in self._runners.offering(tool_id) if self._is_free(linked)]
         if len(idle) < 2:
@@ -71,7 +71,7 @@ class Queues:
         for connection, _ in change.free:
             self.pump(connection)
 
-    def _give_next(self, linked: Linked, tools: Sequence[str]) -> bool:
+    def _give_next(self, linked: RunnerConnection, tools: Sequence[str]) -> bool:
         for number in range(TRIES):
             now = self._clock()
             jobs = [job for tool_id in tools for job in self._runners.unclaimed(tool_id, now)]
@@ -87,7 +87,7 @@ class Queues:
                 return False
         return False
 
-    def _hand_out(self, job: QueuedJob, linked: Linked) -> bool:
+    def _hand_out(self, job: QueuedJob, linked: RunnerConnection) -> bool:
         is_handed = False
         with met("a job was not handed to a runner"):
             is_handed = self._try(job, linked)
@@ -97,13 +97,13 @@ class Queues:
         found = self._runners.find(connection)
         return found is not None and self._is_free(found)
 
-    def _is_free(self, linked: Linked) -> bool:
+    def _is_free(self, linked: RunnerConnection) -> bool:
         return linked.is_open and not linked.job_id and linked.lease_until_ms > self._clock()
 
 
-def hand_out(commits: Commits, job: QueuedJob, linked: Linked) -> bool:
+def dispatch(commits: Commits, job: QueuedJob, linked: RunnerConnection) -> bool:
     """Give a queued job to a connection; False when the job is gone or the connection is taken."""
-    command = commands.HandOut(job.step_id, job.job_id, linked, job.not_before_ms, job.tool_id)
+    command = commands.Dispatch(job.step_id, job.job_id, linked, job.not_before_ms, job.tool_id)
 
     def attempt(read: Read, _now_ms: int, taken: int) -> Decision:
         if read.execution is None or taken:

@@ -9,9 +9,9 @@ from piecework.jsons import Json
 from piecework.kernel.decide import checks
 from piecework.kernel.decide import intents as decide_intents
 from piecework.kernel.errors import ConflictError
-from piecework.kernel.model.commands import Act, Intent
-from piecework.kernel.model.drafts import Decision
-from piecework.kernel.model.ports import Executions, Moved, Read
+from piecework.kernel.model.change_builder import Decision
+from piecework.kernel.model.commands import Intent, TakeIntent
+from piecework.kernel.model.ports import Executions, Read, VersionConflict
 from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Call, Verdict
 from piecework.kernel.policy.verdicts import Decision as Policy
@@ -64,7 +64,7 @@ class Intents:
         def attempt(read: Read, now_ms: int, taken: int) -> Decision:
             self._sessions.check(read, session_id, now_ms)
             read = self._with_step_of_key(read, intent)
-            command = Act(session_id, intent)
+            command = TakeIntent(session_id, intent)
             if self._needs_verdict(read, intent, permit):
                 command = self._judged(command, checks.known(read), now_ms, permit, taken)
             return self._commits.decided(read, command)
@@ -76,14 +76,14 @@ class Intents:
         """The record of the step that a repeated key stands for, once that has ended.
 
         Raises:
-            Moved: the execution changed between the two reads.
+            VersionConflict: the execution changed between the two reads.
         """
         if not decide_intents.must_look_up_step(read) or read.answered is None or read.execution is None:
             return read
         key, step_id = intent.idempotency_key, read.answered.step_id
         again = self._executions.read(read.execution.id, key=key, step_id=step_id)
         if again.execution is None or again.execution.version != read.execution.version:
-            raise Moved
+            raise VersionConflict
         return again
 
     def _needs_verdict(self, read: Read, intent: Intent, permit: Permit) -> bool:
@@ -91,7 +91,7 @@ class Intents:
 
         Raises:
             KernelError: it is refused.
-            Moved: look at both again.
+            VersionConflict: look at both again.
         """
         try:
             return decide_intents.needs_verdict(read, intent)
@@ -99,9 +99,9 @@ class Intents:
             if read.answered or not intent.idempotency_key or permit.has_looked_again:
                 raise
             permit.has_looked_again = True
-            raise Moved from None
+            raise VersionConflict from None
 
-    def _judged(self, command: Act, execution: Execution, now_ms: int, permit: Permit, taken: int) -> Act:
+    def _judged(self, command: TakeIntent, execution: Execution, now_ms: int, permit: Permit, taken: int) -> TakeIntent:
         began = self._timer()
         verdict = self._judge(call_of(execution, command.intent, now_ms))
         command = replace(command, verdict=verdict, policy_seconds=self._timer() - began)
@@ -119,7 +119,7 @@ class Intents:
         """Whether the rate window has room.
 
         Raises:
-            Moved: it has none; perhaps because of a twin of this very call, whose answer is looked for once.
+            VersionConflict: it has none; perhaps because of a twin of this very call, whose answer is looked for once.
         """
         limit = verdict.rate_limit
         if limit is None or permit.is_taken:
@@ -127,8 +127,8 @@ class Intents:
         permit.is_taken = self._windows.take(execution.agent_id, intent.tool_id, limit.max, limit.window_ms, now_ms)
         if not permit.is_taken and intent.idempotency_key and not permit.has_waited:
             permit.has_waited = True
-            self._commits.around.sleep(TWIN_PAUSE)
-            raise Moved
+            self._commits.environment.sleep(TWIN_PAUSE)
+            raise VersionConflict
         return permit.is_taken
 
 

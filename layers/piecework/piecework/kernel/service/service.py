@@ -12,6 +12,7 @@ from piecework.kernel.decide.command import decide_new
 from piecework.kernel.decide.signals import step_let_through
 from piecework.kernel.errors import ConflictError, NotFoundError, SessionExpired
 from piecework.kernel.model import timers
+from piecework.kernel.model.change_builder import Decision
 from piecework.kernel.model.commands import (
     AgentLost,
     Cancel,
@@ -24,20 +25,19 @@ from piecework.kernel.model.commands import (
     Started,
     StepResult,
 )
-from piecework.kernel.model.drafts import Decision
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.evolve import APPROVALS
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.ports import (
     Approval,
     Consumer,
+    Details,
     Filter,
-    Linked,
-    Moved,
     Read,
-    Row,
+    RunnerConnection,
     Stores,
-    View,
+    Summary,
+    VersionConflict,
 )
 from piecework.kernel.model.state import Execution, Step
 from piecework.kernel.policy.windows import RateWindows
@@ -64,12 +64,12 @@ class Kernel:
     ) -> None:
         self._executions, self._agents, self._runners = stores.executions, stores.agents, stores.runners
         self._commits, self._assigner, self._dispatcher = commits, assigner, dispatcher
-        self._rules, self._around = commits.rules, commits.around
+        self._rules, self._around = commits.rules, commits.environment
         self._sessions = Sessions(stores.executions, stores.agents)
         self._touching = Touching(stores, commits, assigner, dispatcher)
         self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
 
-    def create(self, agent_id: str, given: Json, labels: Mapping[str, str]) -> View:
+    def create(self, agent_id: str, given: Json, labels: Mapping[str, str]) -> Details:
         """A new execution, given to a connected consumer at once if there is one."""
         now = self._around.clock()
         chosen = self._assigner.choose(agent_id)
@@ -81,9 +81,9 @@ class Kernel:
         created = change.after
         if created.is_waiting or self._was_too_late(created, now):  # it may have been given to somebody since
             created = self._executions.read(created.id).execution or created
-        return View(created, given, None)
+        return Details(created, given, None)
 
-    def get(self, execution_id: str) -> View:
+    def get(self, execution_id: str) -> Details:
         """An execution as it is now; timers that have come are settled first.
 
         Raises:
@@ -95,7 +95,7 @@ class Kernel:
         self.touch(execution_id)
         return self._view(execution_id)
 
-    def executions(self, which: Filter, cursor: str, limit: int) -> tuple[list[Row], str]:
+    def executions(self, which: Filter, cursor: str, limit: int) -> tuple[list[Summary], str]:
         """A page of executions, newest first, and the cursor of the next one; empty when there is none.
 
         Raises:
@@ -103,7 +103,7 @@ class Kernel:
         """
         return page_of(self._executions.rows(which, place_of(cursor), limit + 1), limit)
 
-    def cancel(self, execution_id: str) -> View:
+    def cancel(self, execution_id: str) -> Details:
         """End an execution for its client.
 
         Raises:
@@ -131,7 +131,7 @@ class Kernel:
         def attempt(read: Read, _now_ms: int, taken: int) -> Decision:
             checks.known(read)
             if needs_another_look(read, command) and next(looks, False):
-                raise Moved
+                raise VersionConflict
             step = step_let_through(read, command)
             return self._commits.decided(read, self._with_connections(read, command, step, taken) if step else command)
 
@@ -265,7 +265,7 @@ class Kernel:
             self.send_failed(created.id, session.id)
         return True
 
-    def _view(self, execution_id: str) -> View:
+    def _view(self, execution_id: str) -> Details:
         view = self._executions.view(execution_id)
         if view is None:
             raise NotFoundError("no such execution")
@@ -281,7 +281,7 @@ class Kernel:
         session = execution.session
         return self._agents.find(execution.agent_id, session.consumer_id) if session else None
 
-    def _choose(self, tool_id: str, taken: int) -> Linked | None:
+    def _choose(self, tool_id: str, taken: int) -> RunnerConnection | None:
         return self._dispatcher.choose(tool_id) if tool_id and taken < CHOICES else None
 
     def _free_late(self, runner_id: str, job_id: str) -> None:

@@ -16,7 +16,7 @@ from piecework.aws.writes import ABSENT, Key, at, new_write
 from piecework.durable.due import Due, DueTimes
 from piecework.errors import Unavailable
 from piecework.kernel.model.dues import AGENT_DUE, pair_id
-from piecework.kernel.model.ports import Agents, Board, Consumer, Waiting
+from piecework.kernel.model.ports import AgentQueue, Agents, Consumer, Waiting
 from piecework.kernel.store import keys, leases
 from piecework.kernel.store.outbox import empty
 
@@ -69,7 +69,7 @@ class KernelAgents(Agents):
         rows = self._table.query(keys.agent(agent_id), after=keys.WAITING, page=MOST_WAITING)
         return [_waiting(row) for row in islice(rows, MOST_WAITING)]
 
-    def board(self, agent_id: str) -> Board:
+    def board(self, agent_id: str) -> AgentQueue:
         consumers: list[Consumer] = []
         turn, waiting = 0, list[str]()
         for row in self._table.query(keys.agent(agent_id), page=BOARD_PAGE):
@@ -82,7 +82,7 @@ class KernelAgents(Agents):
                 waiting.append(_waiting(row).execution_id)
                 if len(waiting) == MOST_WAITING:
                     break
-        return Board(_by_id(consumers), turn, tuple(waiting))
+        return AgentQueue(_by_id(consumers), turn, tuple(waiting))
 
     def next_turn(self, agent_id: str) -> int:
         key = keys.agent(agent_id), keys.TURN

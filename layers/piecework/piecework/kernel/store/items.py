@@ -15,7 +15,7 @@ from piecework.jsons.stored import known
 from piecework.kernel.model.changes import Decided, HistoryEntry, JobPush, Outcome, Push, QueuedJob
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.kept_answers import Approvals, Call, Kept
-from piecework.kernel.model.ports import Approval, Row
+from piecework.kernel.model.ports import Approval, Summary
 from piecework.kernel.model.state import (
     Blocked,
     Connection,
@@ -140,10 +140,10 @@ def _step_from(record: dict[str, Any]) -> Step:
     return known(Step, {**record, "status": StepStatus(record["status"]), "job": job})
 
 
-def row_from(item: Item, labels: Mapping[str, str]) -> Row:
+def row_from(item: Item, labels: Mapping[str, str]) -> Summary:
     """An execution as lists show it."""
     created, _, execution_id = item["created_id"].partition("#")
-    return Row(
+    return Summary(
         id=execution_id,
         status=Status(item["status"]),
         agent_id=item["agent_id"],

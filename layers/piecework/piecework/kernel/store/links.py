@@ -15,7 +15,7 @@ from piecework.aws.attributes import Item
 from piecework.aws.table import TRIES, Table
 from piecework.aws.writes import ABSENT, Key, at, new_write
 from piecework.errors import Unavailable
-from piecework.kernel.model.ports import Linked
+from piecework.kernel.model.ports import RunnerConnection
 from piecework.kernel.model.state import Connection
 from piecework.kernel.store import keys, leases
 from piecework.kernel.store.outbox import empty
@@ -34,7 +34,7 @@ class Links:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def open(self, wanted: Linked, now_ms: int) -> tuple[Linked, Linked | None]:
+    def open(self, wanted: RunnerConnection, now_ms: int) -> tuple[RunnerConnection, RunnerConnection | None]:
         """Put a connection in place of what is there; a job survives what had ended, not what was still open."""
         for attempt in range(TRIES):
             old = self.find(wanted.connection)
@@ -51,22 +51,22 @@ class Links:
             self._table.pause(attempt)
         raise Unavailable("this connection is opened too often; try again")
 
-    def set_lease(self, linked: Linked, until_ms: int, *, is_open: bool) -> bool:
+    def set_lease(self, linked: RunnerConnection, until_ms: int, *, is_open: bool) -> bool:
         """Move an open connection's lease, or end it; False when it is of another generation, or ended."""
         return leases.set_lease(self._table, _key(linked.connection), linked.generation, until_ms, is_open=is_open)
 
-    def set_leases(self, links: Sequence[Linked], until_ms: int) -> list[Linked]:
+    def set_leases(self, links: Sequence[RunnerConnection], until_ms: int) -> list[RunnerConnection]:
         """Move many open connections' leases; those that are of another generation, or ended."""
         places = [(_key(linked.connection), linked.generation) for linked in links]
         kept = leases.set_leases(self._table, places, until_ms)
         return [linked for linked, is_kept in zip(links, kept, strict=True) if not is_kept]
 
-    def doubt(self, linked: Linked, until_ms: int) -> bool:
+    def doubt(self, linked: RunnerConnection, until_ms: int) -> bool:
         """Note that an open connection's lease seems to lapse; False when it has just been moved."""
         key = _key(linked.connection)
         return leases.doubt(self._table, key, linked.generation, linked.lease_until_ms, until_ms)
 
-    def set_tools(self, linked: Linked, tools: Sequence[str]) -> None:
+    def set_tools(self, linked: RunnerConnection, tools: Sequence[str]) -> None:
         """Replace what a connection offers; nothing when it is of another generation by now."""
         while linked.tools != tuple(tools):
             self._table.put_all([_offer(linked, tool_id) for tool_id in tools])
@@ -82,22 +82,22 @@ class Links:
                 return
             linked = found
 
-    def find(self, connection: Connection) -> Linked | None:
+    def find(self, connection: Connection) -> RunnerConnection | None:
         """A connection."""
         item = self._table.get(*_key(connection))
         return _linked(item) if item else None
 
-    def of(self, runner_id: str) -> list[Linked]:
+    def of(self, runner_id: str) -> list[RunnerConnection]:
         """A runner's connections."""
         rows = self._table.query(keys.runner(runner_id), before="LINK$", page=PAGE)
         return sorted(map(_linked, rows), key=lambda linked: linked.generation)
 
-    def offering(self, tool_id: str, now_ms: int) -> list[Linked]:
+    def offering(self, tool_id: str, now_ms: int) -> list[RunnerConnection]:
         """Connections that offer a tool, in connection order."""
         hints = list(self._table.query(keys.tool(tool_id), before=keys.TURN, page=PAGE))
         places = [keys.link(hint["runner"], hint["consumer"]) for hint in hints]
         found = self._table.find(places) if places else {}
-        offering: list[Linked] = []
+        offering: list[RunnerConnection] = []
         for hint, place in zip(hints, places, strict=True):
             generation = int(hint["sk"].partition("#")[0])
             linked = _linked(found[place]) if place in found else None
@@ -113,7 +113,7 @@ class Links:
         expression = "SET job_id = :none, execution_id = :none"
         return bool(job_id) and self._table.update(_key(connection), expression, values, HOLDS).done
 
-    def forget(self, linked: Linked, *, even_alive: bool = False) -> bool:
+    def forget(self, linked: RunnerConnection, *, even_alive: bool = False) -> bool:
         """Remove a connection with its messages; False when it has shown itself since, or came back."""
         values = {"generation": linked.generation}
         condition = leases.SAME if even_alive else leases.SAME_AND_LAPSED
@@ -124,7 +124,7 @@ class Links:
         empty(self._table, "runner", linked.connection.runner_id, linked.connection.consumer_id)
         return True
 
-    def _drop_offers(self, linked: Linked | None) -> None:
+    def _drop_offers(self, linked: RunnerConnection | None) -> None:
         """Remove a generation's hints; those of tools it no longer offered go when they are met."""
         if linked:
             connection, generation = linked.connection, linked.generation
@@ -139,13 +139,13 @@ def _key(connection: Connection) -> Key:
     return keys.link(connection.runner_id, connection.consumer_id)
 
 
-def _offer(linked: Linked, tool_id: str) -> Item:
+def _offer(linked: RunnerConnection, tool_id: str) -> Item:
     runner_id, consumer_id = linked.connection.runner_id, linked.connection.consumer_id
     key = keys.offer(tool_id, linked.generation, runner_id, consumer_id)
     return at(key) | {"runner": runner_id, "consumer": consumer_id}
 
 
-def _item(linked: Linked) -> Item:
+def _item(linked: RunnerConnection) -> Item:
     return at(_key(linked.connection)) | {
         "runner": linked.connection.runner_id,
         "consumer": linked.connection.consumer_id,
@@ -159,8 +159,8 @@ def _item(linked: Linked) -> Item:
     }
 
 
-def _linked(item: Item) -> Linked:
-    return Linked(
+def _linked(item: Item) -> RunnerConnection:
+    return RunnerConnection(
         connection=Connection(item["runner"], item["consumer"]),
         generation=item["generation"],
         lease_until_ms=item["lease_until"],

@@ -15,7 +15,7 @@ from typing import Final
 from piecework.aws.attributes import Item
 from piecework.aws.table import Index, Table
 from piecework.jsons.stored import known
-from piecework.kernel.model.ports import Approval, Filter, Row
+from piecework.kernel.model.ports import Approval, Filter, Summary
 from piecework.kernel.store import keys
 from piecework.kernel.store.items import row_from
 from piecework.kernel.store.values import text_of
@@ -36,7 +36,7 @@ class KernelLists:
     def __init__(self, table: Table, labels_of: LabelsOf) -> None:
         self._table, self._labels_of = table, labels_of
 
-    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
+    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
         """Newest first, strictly after that (created_at_ms, id); fewer than `limit` when their labels fill a page."""
         if len(which.agent_id.encode()) > AGENT_ID_BYTES:
             return []

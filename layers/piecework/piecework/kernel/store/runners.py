@@ -18,7 +18,7 @@ from piecework.durable.due import Due, DueTimes
 from piecework.jsons.stored import known
 from piecework.kernel.model.changes import QueuedJob
 from piecework.kernel.model.dues import RUNNER_DUE, pair_id
-from piecework.kernel.model.ports import Linked, Runners, ToolEntry
+from piecework.kernel.model.ports import RunnerConnection, Runners, ToolEntry
 from piecework.kernel.model.state import Connection
 from piecework.kernel.store import keys, leases
 from piecework.kernel.store.items import queued_from
@@ -43,35 +43,35 @@ class KernelRunners(Runners):
 
     def connect(
         self, connection: Connection, tools: Sequence[str], lease_until_ms: int
-    ) -> tuple[Linked, Linked | None]:
+    ) -> tuple[RunnerConnection, RunnerConnection | None]:
         runner_id, now = connection.runner_id, self._clock()
         listed = self._known(runner_id)
         if listed is None:
             self._see(runner_id, [], overwrite=False)
         self._due_times.put(Due(lease_until_ms, RUNNER_DUE, pair_id(runner_id, connection.consumer_id)))
-        wanted = Linked(connection, 0, lease_until_ms, True, _joined(tools, listed), connected_at_ms=now)
+        wanted = RunnerConnection(connection, 0, lease_until_ms, True, _joined(tools, listed), connected_at_ms=now)
         linked, replaced = self._links.open(wanted, now)
         return self._caught_up(linked, tools, listed), replaced
 
-    def refresh(self, linked: Linked, lease_until_ms: int) -> bool:
+    def refresh(self, linked: RunnerConnection, lease_until_ms: int) -> bool:
         return self._links.set_lease(linked, lease_until_ms, is_open=True)
 
-    def refresh_all(self, linked: Sequence[Linked], lease_until_ms: int) -> list[Linked]:
+    def refresh_all(self, linked: Sequence[RunnerConnection], lease_until_ms: int) -> list[RunnerConnection]:
         return self._links.set_leases(linked, lease_until_ms)
 
-    def doubt(self, linked: Linked, until_ms: int) -> bool:
+    def doubt(self, linked: RunnerConnection, until_ms: int) -> bool:
         return self._links.doubt(linked, until_ms)
 
-    def end(self, linked: Linked, grace_until_ms: int) -> bool:
+    def end(self, linked: RunnerConnection, grace_until_ms: int) -> bool:
         return self._links.set_lease(linked, grace_until_ms, is_open=False)
 
-    def find(self, connection: Connection) -> Linked | None:
+    def find(self, connection: Connection) -> RunnerConnection | None:
         return self._links.find(connection)
 
-    def connections(self, runner_id: str) -> list[Linked]:
+    def connections(self, runner_id: str) -> list[RunnerConnection]:
         return self._links.of(runner_id)
 
-    def offering(self, tool_id: str) -> list[Linked]:
+    def offering(self, tool_id: str) -> list[RunnerConnection]:
         return self._links.offering(tool_id, self._clock())
 
     def next_turn(self, tool_id: str) -> int:
@@ -121,7 +121,7 @@ class KernelRunners(Runners):
             newest[entry.id] = entry
         return [newest[name] for name in sorted(newest) if not prefix or _begins(name, prefix)]
 
-    def forget(self, linked: Linked) -> bool:
+    def forget(self, linked: RunnerConnection) -> bool:
         if not self._links.forget(linked):
             return False
         runner_id = linked.connection.runner_id
@@ -154,7 +154,7 @@ class KernelRunners(Runners):
         else:
             self._table.put(item | {"write": new_write()}, ABSENT)
 
-    def _caught_up(self, linked: Linked, tools: Sequence[str], listed: list[str] | None) -> Linked:
+    def _caught_up(self, linked: RunnerConnection, tools: Sequence[str], listed: list[str] | None) -> RunnerConnection:
         """A list that was set while the connection was opened did not find it."""
         since = self._known(linked.connection.runner_id)
         if since is None or since == (listed or []):

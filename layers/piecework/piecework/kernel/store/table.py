@@ -1,8 +1,8 @@
 """Executions in the kernel table: one batch read and one transaction per command; the layout is in keys.py.
 
-A command meets another one in two ways, and both say `Moved`: the version has changed, or DynamoDB refuses to run two
-transactions on one item at the same time. `write` is drawn anew for every transaction, so that a repeated request
-recognises its own first try.
+A command meets another one in two ways, and both say `VersionConflict`: the version has changed, or DynamoDB refuses to
+run two transactions on one item at the same time. `write` is drawn anew for every transaction, so that a repeated
+request recognises its own first try.
 
 A batch read is no snapshot. The answer to an idempotency key is therefore read again after the execution when there is
 one, and must be absent in the transaction when there was none: it cannot belong to a later version unseen.
@@ -19,9 +19,18 @@ from piecework.aws.due_table import key_of
 from piecework.aws.table import TRIES, Table
 from piecework.aws.writes import Delete, Key, Write, new_write
 from piecework.jsons import Json
-from piecework.kernel.model.changes import Answered, Change, HistoryEntry, StepRecord
+from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, StepRecord
 from piecework.kernel.model.events import Event
-from piecework.kernel.model.ports import Approval, ConnectionTaken, Executions, Filter, Moved, Read, Row, View
+from piecework.kernel.model.ports import (
+    Approval,
+    ConnectionTaken,
+    Details,
+    Executions,
+    Filter,
+    Read,
+    Summary,
+    VersionConflict,
+)
 from piecework.kernel.rules import Rules
 from piecework.kernel.store import keys
 from piecework.kernel.store.items import decided_from, events_from, execution_from, history_from, outcome_from
@@ -79,14 +88,14 @@ class KernelTable(Executions):
             self._table.pause(attempt)
         raise self._table.busy()
 
-    def view(self, execution_id: str) -> View | None:
+    def view(self, execution_id: str) -> Details | None:
         pk = keys.execution(execution_id)
         found = self._table.find([(pk, keys.META), (pk, keys.INPUT), (pk, keys.OUTPUT)])
         item, given, output = (found.get((pk, sk)) for sk in (keys.META, keys.INPUT, keys.OUTPUT))
         if item is None or given is None:
             return None
         execution = execution_from(item, self._labels(item))
-        return View(execution, self._values.value(given), self._values.value(output) if output else None)
+        return Details(execution, self._values.value(given), self._values.value(output) if output else None)
 
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
         return page_of_events(self._log(execution_id, after, min(limit, PAGE_ROWS)), limit)
@@ -113,7 +122,7 @@ class KernelTable(Executions):
         item = self._table.get(*keys.signal(execution_id, sequence))
         return self._values.value(item) if item else None
 
-    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Row]:
+    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
         return self._lists.rows(which, after, limit)
 
     def approvals(self, limit: int) -> list[Approval]:
@@ -139,11 +148,13 @@ class KernelTable(Executions):
         far = self._table.get(keys.execution(item["created_id"].partition("#")[2]), keys.LABELS)
         return dict(self._values.value(far)) if far else {}
 
-    def _answered(self, key: str, item: Item | None) -> Answered | None:
+    def _answered(self, key: str, item: Item | None) -> IdempotencyRecord | None:
         if item is None:
             return None
         text = {name: item[name] for name in ("fingerprint", "step_id", "session_id")}
-        return Answered(key, text["fingerprint"], self._values.value(item), text["step_id"], text["session_id"])
+        return IdempotencyRecord(
+            key, text["fingerprint"], self._values.value(item), text["step_id"], text["session_id"]
+        )
 
     def _step(self, step_id: str, item: Item | None, done: Item | None, said: Item | None = None) -> StepRecord | None:
         if item is None:
@@ -175,18 +186,18 @@ def _judge(plan: Plan, failed: Sequence[bool], frees: Sequence[Write], *, is_new
     """What a refused transaction means; returns the writes to leave out when that is all that is wrong.
 
     Raises:
-        Moved: the execution must be read again.
+        VersionConflict: the execution must be read again.
         ConnectionTaken: another connection must be chosen.
     """
     keyed = 1 + len(plan.key)
     claimed = keyed + len(plan.claim)
     if any(failed[:keyed]):
-        raise Moved
+        raise VersionConflict
     if any(failed[keyed:claimed]):
         raise ConnectionTaken
     gone = [free for free, is_gone in zip(frees, failed[claimed:], strict=False) if is_gone]
     if not gone and not is_new:
-        raise Moved  # another transaction was met, which has changed something by now, or there were too many writes
+        raise VersionConflict  # it met another transaction, which has changed something by now; or too many writes
     return gone
 
 

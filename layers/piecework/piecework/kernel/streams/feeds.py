@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from piecework.kernel.model.changes import JobPush, Push
-from piecework.kernel.model.ports import Consumer, Executions, Linked, Message, Read, Stores
+from piecework.kernel.model.ports import Consumer, Executions, Message, Read, RunnerConnection, Stores
 from piecework.kernel.model.state import Connection, Execution, Step, StepStatus
 from piecework.kernel.service.assigning import MOST_AT_ONCE, RoundRobin
 from piecework.kernel.service.dispatching import Queues
@@ -91,7 +91,9 @@ class RunnerFeed:
 
     kind: Final = "runner"
 
-    def __init__(self, linked: Linked, stores: Stores, kernel: Kernel, dispatcher: Queues, expect: Expect) -> None:
+    def __init__(
+        self, linked: RunnerConnection, stores: Stores, kernel: Kernel, dispatcher: Queues, expect: Expect
+    ) -> None:
         self.lease, self._stores, self._kernel, self._dispatcher = linked, stores, kernel, dispatcher
         self._expect = expect
         self.owner, self.consumer_id = linked.connection.runner_id, linked.connection.consumer_id

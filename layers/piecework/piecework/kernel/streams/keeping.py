@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from piecework.errors import PieceworkError
-from piecework.kernel.model.ports import Agents, Consumer, Linked, Runners
+from piecework.kernel.model.ports import Agents, Consumer, RunnerConnection, Runners
 from piecework.kernel.rules import Rules
 from piecework.kernel.streams.push_streams import PushStream
 
@@ -47,8 +47,8 @@ class Keeper:
         now = self._clock()
         until = now + self._rules.lease_ms
         consumers = [stream.lease for stream in group if isinstance(stream.lease, Consumer)]
-        linked = [stream.lease for stream in group if isinstance(stream.lease, Linked)]
-        gone: set[Consumer | Linked] = set()
+        linked = [stream.lease for stream in group if isinstance(stream.lease, RunnerConnection)]
+        gone: set[Consumer | RunnerConnection] = set()
         if consumers:
             gone.update(self._agents.refresh_all(consumers, until))
         if linked:
@@ -73,5 +73,5 @@ def _newest_of_each(streams: Sequence[PushStream]) -> tuple[list[PushStream], li
     return [stream for stream in streams if stream in last], older
 
 
-def _row(lease: Consumer | Linked) -> object:
-    return lease.connection if isinstance(lease, Linked) else (lease.agent_id, lease.consumer_id)
+def _row(lease: Consumer | RunnerConnection) -> object:
+    return lease.connection if isinstance(lease, RunnerConnection) else (lease.agent_id, lease.consumer_id)

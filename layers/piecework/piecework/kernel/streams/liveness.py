@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from piecework.durable.due import Due, DueTimes, Nudge
 from piecework.errors import Unavailable
 from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id, pair_of
-from piecework.kernel.model.ports import Consumer, Linked, Stores
+from piecework.kernel.model.ports import Consumer, RunnerConnection, Stores
 from piecework.kernel.model.state import Connection
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel
@@ -116,7 +116,7 @@ class Liveness:
         self.nudge(due, max(0, due.at_ms - self.clock()))
 
     def _waits(
-        self, found: Consumer | Linked, doubt: Callable[[int], bool], expect: Callable[[int], None]
+        self, found: Consumer | RunnerConnection, doubt: Callable[[int], bool], expect: Callable[[int], None]
     ) -> int | None:
         """When to look again at a connection that may still be alive; None when it is lost."""
         now = self.clock()
@@ -161,7 +161,7 @@ class Liveness:
             return False
         return bool(self.kernel.agent_lost(execution_id, execution.session.id))
 
-    def _give_back(self, linked: Linked) -> bool:
+    def _give_back(self, linked: RunnerConnection) -> bool:
         if not linked.job_id or not give_back(self.stores.executions, self.kernel, linked.connection, linked):
             return False
         for tool_id in linked.tools:

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from piecework.errors import PieceworkError, Unavailable
-from piecework.kernel.model.ports import Consumer, Linked, Message, Outbox
+from piecework.kernel.model.ports import Consumer, Message, Outbox, RunnerConnection
 from piecework.kernel.rules import Rules
 from piecework.kernel.service.meeting import met
 
@@ -42,7 +42,7 @@ class Feed(Protocol):
     def kind(self) -> str: ...
 
     @property
-    def lease(self) -> Consumer | Linked: ...
+    def lease(self) -> Consumer | RunnerConnection: ...
 
     def end(self, grace_until_ms: int) -> bool: ...
 
@@ -105,7 +105,7 @@ class PushStream:
         self._left: set[str] = set()  # of executions that could not be read in this round
 
     @property
-    def lease(self) -> Consumer | Linked:
+    def lease(self) -> Consumer | RunnerConnection:
         """The connection that this stream keeps alive."""
         return self._feed.lease
 

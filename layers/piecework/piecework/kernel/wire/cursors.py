@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from piecework.kernel.errors import ValidationError
-from piecework.kernel.model.ports import Row
+from piecework.kernel.model.ports import Summary
 
 LIST_BYTES: Final = 4_000_000  # of labels in one answer: it must fit the 6 MB of a function's, as base64
 
 
-def enough(rows: Iterable[Row]) -> Iterator[Row]:
+def enough(rows: Iterable[Summary]) -> Iterator[Summary]:
     """Rows until their labels fill a page; the one that is too many is the last."""
     size = 0
     for number, row in enumerate(rows):
@@ -22,7 +22,7 @@ def enough(rows: Iterable[Row]) -> Iterator[Row]:
             return
 
 
-def page_of(rows: Sequence[Row], limit: int) -> tuple[list[Row], str]:
+def page_of(rows: Sequence[Summary], limit: int) -> tuple[list[Summary], str]:
     """As many of the rows as a page holds, and the cursor of the next page; empty when there is none."""
     size, held = 0, 0
     for row in rows[:limit]:
@@ -33,7 +33,7 @@ def page_of(rows: Sequence[Row], limit: int) -> tuple[list[Row], str]:
     return list(rows[:held]), cursor_of(rows[held - 1]) if len(rows) > held else ""
 
 
-def cursor_of(row: Row) -> str:
+def cursor_of(row: Summary) -> str:
     """A cursor for the rows after this one; safe in a query string as it is."""
     return base64.urlsafe_b64encode(f"{row.created_at_ms}|{row.id}".encode()).decode().rstrip("=")
 
@@ -56,5 +56,5 @@ def place_of(cursor: str) -> tuple[int, str] | None:
     return int(created), execution_id
 
 
-def _bytes(row: Row) -> int:
+def _bytes(row: Summary) -> int:
     return len(json.dumps(dict(row.labels), ensure_ascii=False).encode("utf-8", "surrogatepass"))

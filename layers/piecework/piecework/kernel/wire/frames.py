@@ -8,7 +8,7 @@ from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model.changes import HistoryEntry, JobPush, Outcome, Push, StepRecord
 from piecework.kernel.model.events import SCHEMA_VERSION, Event, shown
-from piecework.kernel.model.ports import View
+from piecework.kernel.model.ports import Details
 from piecework.kernel.model.state import StepStatus
 
 PRELUDE: Final = b"retry: 5000\n\n"
@@ -40,7 +40,9 @@ def event_body(event: Event) -> dict[str, Json]:
     }
 
 
-def assigned_body(view: View, session_id: str, history: Sequence[tuple[HistoryEntry, StepRecord]]) -> dict[str, Json]:
+def assigned_body(
+    view: Details, session_id: str, history: Sequence[tuple[HistoryEntry, StepRecord]]
+) -> dict[str, Json]:
     """`execution.assigned`; empty labels and history are left out, because clients refuse null."""
     execution, told = view.execution, _bounded([_entry(entry, record) for entry, record in history])
     body: dict[str, Json] = {

@@ -6,11 +6,11 @@ from typing import Final
 
 from piecework.jsons import Json
 from piecework.kernel.model.changes import (
-    Answered,
     Change,
     Decided,
     HistoryEntry,
     HostedPush,
+    IdempotencyRecord,
     JobPush,
     LostConsumer,
     Outcome,
@@ -23,7 +23,7 @@ from piecework.kernel.model.evolve import evolve
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.kept_answers import Approvals
 from piecework.kernel.model.payloads import StepCancelled
-from piecework.kernel.model.ports import Linked
+from piecework.kernel.model.ports import RunnerConnection
 from piecework.kernel.model.state import Connection, Execution, Job, Step, StepStatus
 from piecework.kernel.rules import ENDED_AT_ONCE, SESSION_AFTER_END_MS, Rules
 
@@ -34,7 +34,7 @@ Entry = tuple[str, Mapping[str, Json], str]  # type, payload, step id
 
 
 @dataclass
-class Draft:
+class ChangeBuilder:
     """One command's change to an execution; `state` is always what the events so far lead to."""
 
     execution_id: str
@@ -50,7 +50,7 @@ class Draft:
     decisions: dict[str, Decided] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
     signals: dict[int, Json] = field(default_factory=dict)
-    answered: Answered | None = None
+    answered: IdempotencyRecord | None = None
     freed_key: str = ""
     pushes: list[Push] = field(default_factory=list)
     hosted_pushes: list[HostedPush] = field(default_factory=list)
@@ -149,7 +149,7 @@ class Draft:
         """Put beside the events what they do not tell of a step."""
         self.state = replace(self.state, steps={**self.state.steps, step.id: step})
 
-    def dispatch(self, step_id: str, linked: Linked | None) -> None:
+    def dispatch(self, step_id: str, linked: RunnerConnection | None) -> None:
         """Send a step's job to the connection that was chosen, or put it in the queue."""
         step = self.state.steps[step_id]
         job = step.job
