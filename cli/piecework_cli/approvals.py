@@ -12,28 +12,30 @@ if TYPE_CHECKING:
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    parser = commands.add_parser("approvals", help="tool calls of the kernel door that wait for a person")
+    parser = commands.add_parser(
+        "approvals", help="list and answer tool calls of the kernel door that wait for a person"
+    )
     add_kernel_options(parser)
     group = parser.add_subparsers(required=True, metavar="ACTION")
-    listing = group.add_parser("ls", help="those that wait; a line for each")
-    listing.add_argument("--limit", type=int, default=50, help="how many at the most")
+    listing = group.add_parser("ls", help="list the waiting calls, one per line")
+    listing.add_argument("--limit", type=int, default=50, help="list at most this many")
     listing.set_defaults(run=list_approvals)
-    for name, approved, told in (("grant", True, "let it be called"), ("deny", False, "refuse it, for good")):
+    for name, approved, told in (("grant", True, "allow the call"), ("deny", False, "deny the call for good")):
         answering = group.add_parser(name, help=told)
         answering.add_argument("execution", help="the execution's id")
-        answering.add_argument("--step", help="the step's id; found by itself if it is not given")
-        answering.add_argument("--reason", help="told to the agent when it is denied")
+        answering.add_argument("--step", help="the step's id; without it the command finds the waiting step")
+        answering.add_argument("--reason", help="why the call is denied; the agent reads it")
         answering.set_defaults(run=answer, approved=approved)
 
 
 def list_approvals(options: argparse.Namespace) -> None:
-    """Print a line per call that waits."""
+    """Print one line for each waiting call."""
     for found in KernelClient.of(options).ask("GET", f"/v0/approvals{query({'limit': options.limit})}")["approvals"]:
         print(f"{found['execution_id']}  {found['agent_id']}  {found['tool_id']}  since {found['since']}")
 
 
 def answer(options: argparse.Namespace) -> None:
-    """Grant or deny what an execution waits for."""
+    """Grant or deny the call that an execution waits for."""
     kernel = KernelClient.of(options)
     step_id = options.step or _waiting_step(kernel, options.execution)
     payload: dict[str, Any] = {"step_id": step_id, "approved": options.approved}
@@ -45,9 +47,9 @@ def answer(options: argparse.Namespace) -> None:
 
 
 def _waiting_step(kernel: KernelClient, execution_id: str) -> str:
-    """The step for which an execution is blocked, as its log tells it."""
+    """The step that blocks an execution, read from its log."""
     if kernel.ask("GET", at(execution_id))["status"] != "blocked":
-        raise CommandError(f"{execution_id} waits for nobody")
+        raise CommandError(f"{execution_id} does not wait for a person")
     after, waiting = 0, ""
     while page := kernel.ask("GET", at(execution_id, f"events{query({'after_sequence': after, 'limit': 1000})}"))[
         "events"

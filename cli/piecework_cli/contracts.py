@@ -1,4 +1,4 @@
-"""`piecework contract`: write a contract, sign it for a party, look at it, give it to a worker.
+"""`piecework contract`: write a contract, sign it for a party, show it, register it with a worker.
 
 A file holds `{"contract": {…}, "webhook_secret": "whsec_…"}`, which is the body of POST /contracts; a bare contract is
 read as well. The worker signs first, the seeker second.
@@ -29,34 +29,40 @@ CREATED: Final = 201
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    group = commands.add_parser("contract", help="contracts").add_subparsers(required=True, metavar="ACTION")
+    group = commands.add_parser("contract", help="write, sign, show and register contracts").add_subparsers(
+        required=True, metavar="ACTION"
+    )
     proposing = group.add_parser("propose", help="write an unsigned contract")
     add_proposal_options(proposing)
     proposing.set_defaults(run=propose)
     signing = group.add_parser("sign", help="sign a contract file for one party, the worker first")
     signing.add_argument("file", type=Path)
     signing.add_argument("--as", dest="role", choices=["worker", "seeker"], required=True)
-    signing.add_argument("--key", type=Path, required=True, help="a file with the private key, or a key store")
+    signing.add_argument(
+        "--key", type=Path, required=True, help="a file with the private key, or an encrypted key store"
+    )
     signing.set_defaults(run=sign_file)
-    showing = group.add_parser("show", help="what a contract file says and lacks, or what a worker knows of an id")
-    showing.add_argument("what", help="a file, or a contract id")
+    showing = group.add_parser(
+        "show", help="print a contract file's terms and problems, or a worker's record of a contract id"
+    )
+    showing.add_argument("what", help="a contract file, or a contract id")
     showing.set_defaults(run=show_contract)
-    registering = group.add_parser("register", help="send a signed contract to a worker, as a seeker does")
+    registering = group.add_parser("register", help="register a signed contract with a worker, as a seeker")
     registering.add_argument("file", type=Path)
     registering.set_defaults(run=register)
-    importing = group.add_parser("import", help="put a signed contract into the worker's table, as its operator")
+    importing = group.add_parser("import", help="write a signed contract into the worker's table, as its operator")
     importing.add_argument("file", type=Path)
     importing.set_defaults(run=import_file)
 
 
 def sign_file(options: argparse.Namespace) -> None:
-    """Add one party's signature to a contract file, if everything else of the contract is in order."""
+    """Add one party's signature to a contract file, if the rest of the contract is valid."""
     body = read_body(options.file)
     document, role = body["contract"], options.role
     key = read_key(options.key)
     _check_rest(body, role)
     if address_of(key).lower() != document["parties"][role]["wallet"].lower():
-        raise CommandError(f"the key is not that of parties.{role}.wallet")
+        raise CommandError(f"the key does not belong to parties.{role}.wallet")
     network = NETWORKS[document["terms"]["price"]["network"]]
     document["signatures"][role] = sign(key, document["contract_id"], document["hash"], role, network)
     document["signatures"]["timestamp"] = time_text(now_in_ms())
@@ -65,7 +71,7 @@ def sign_file(options: argparse.Namespace) -> None:
 
 
 def show_contract(options: argparse.Namespace) -> int:
-    """Print a file's terms and what they lack, or a worker's view of an id."""
+    """Print a file's terms and problems, or a worker's record of an id."""
     if CONTRACT_ID.fullmatch(options.what) and not Path(options.what).exists():
         answer = Target.of(options).ask("GET", f"/contracts/{options.what}")
         show(answer.document)
@@ -88,7 +94,7 @@ def register(options: argparse.Namespace) -> int:
 
 
 def import_file(options: argparse.Namespace) -> None:
-    """Validate the file as the worker would and put it into its table."""
+    """Validate the file as the worker would, and write it into the worker's table."""
     from piecework.worker.store.contracts_table import ContractsTable
 
     target, body = Target.of(options), read_body(options.file)
@@ -110,18 +116,18 @@ def read_body(path: Path) -> dict[str, Any]:
     """A contract file as the body of POST /contracts.
 
     Raises:
-        CommandError: it is neither form of a contract file.
+        CommandError: the file does not have either form of a contract file.
     """
     found = read_json(path)
     if isinstance(found, dict) and isinstance(found.get("contract"), dict):
         return found
     if isinstance(found, dict) and "contract_id" in found:
         return {"contract": found}
-    raise CommandError(f"{path} holds no contract")
+    raise CommandError(f"{path} does not hold a contract")
 
 
 def terms_of(record: ContractRecord) -> dict[str, Json]:
-    """What a contract means to both parties."""
+    """A contract's terms, as both parties read them."""
     warning = {"warning": "some facilitators refuse payments under 0.001 USDC"}
     return {
         "contract_id": record.contract_id,
@@ -140,7 +146,7 @@ def terms_of(record: ContractRecord) -> dict[str, Json]:
 
 
 def _check_rest(body: dict[str, Any], role: str) -> None:
-    """Everything but the signature that is about to be made, and what the other party signs later."""
+    """Check everything but the signature to be made now and the one that the other party adds later."""
     document = body["contract"]
     own = document.get("parties", {}).get(role, {}).get("wallet") if isinstance(document.get("parties"), dict) else None
 
@@ -159,13 +165,13 @@ def _validated(body: dict[str, Any], rules: WorkerIdentity, check: SignatureChec
 
 
 def _party(document: dict[str, Json]) -> WorkerIdentity:
-    """The worker that the contract itself names, on whatever network: whether it is ours, the worker decides."""
+    """The worker that the contract itself names, on any network; the worker decides whether that is itself."""
     try:
         worker = document["parties"]["worker"]
         wallets = frozenset({str(worker["wallet"]).lower()})
         return WorkerIdentity(str(worker["agent_id"]), wallets, allow_testnet=True, sees_base=True)
     except (KeyError, TypeError):
-        raise CommandError("the contract names no worker") from None
+        raise CommandError("the contract does not name a worker") from None
 
 
 def _signature_check(rpc_url: str) -> SignatureCheck:

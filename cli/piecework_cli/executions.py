@@ -1,4 +1,4 @@
-"""What the operator's commands read and write of a worker's work table."""
+"""The operator's access to a worker's work table."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -16,24 +16,24 @@ DUE_TABLE: Final = "PIECEWORK_DUE_TABLE"
 
 
 def executions_of(target: Target) -> ExecutionsTable:
-    """The store of the worker's own flow, so that a command moves records by the same conditional writes."""
+    """The worker's own store, so that a command changes records by the same conditional writes."""
     return ExecutionsTable(target.clients.dynamodb, target.table(WORK_TABLE), target.table(DUE_TABLE))
 
 
 def execution_of(target: Target, contract: str) -> Execution:
-    """A contract's execution as it stands.
+    """A contract's stored execution.
 
     Raises:
-        CommandError: nobody has paid for this contract.
+        CommandError: the contract has not been paid for.
     """
     found = executions_of(target).read(contract_id(contract))
     if found is None:
-        raise CommandError(f"the worker has no task of {contract}")
+        raise CommandError(f"the worker does not have a task of {contract}")
     return found
 
 
 def all_executions(target: Target) -> Iterator[Execution]:
-    """Every execution that is kept; reads the whole table."""
+    """Every stored execution; reads the whole table."""
     more: dict[str, Any] = {}
     while True:
         with aws_errors("the work table"):

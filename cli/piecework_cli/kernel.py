@@ -1,4 +1,4 @@
-"""The kernel door as commands see it: its address, its credential, requests, and an execution's stream of events."""
+"""A client of the kernel door for commands: address, credential, requests, and an execution's event stream."""
 
 import argparse
 import json
@@ -17,10 +17,10 @@ from piecework_cli.stacks import output_of
 from piecework_cli.target import local_url
 
 KERNEL_DISTANCE: Final = 2  # of its port from the base port, as `make run` sets them
-REQUEST_SECONDS: Final = 40.0  # more than the edge's 29
+REQUEST_SECONDS: Final = 40.0  # more than the edge's 29 s
 BODY_LIMIT: Final = 8 * 1024 * 1024  # bytes of an answer; Lambda's own limit is 6 MB
 SILENCE_SECONDS: Final = 20.0  # of a stream; three heartbeats and more
-RECONNECTS: Final = 10  # in a row that brought no event
+RECONNECTS: Final = 10  # in a row without an event
 PAUSE_SECONDS: Final = 1.0
 OUTPUT: Final = "KernelUrl"  # of a deployed stack
 TERMINAL: Final = frozenset({"execution.completed", "execution.failed", "execution.cancelled"})
@@ -35,16 +35,18 @@ def add_kernel_options(parser: argparse.ArgumentParser) -> None:
         "--kernel", metavar="URL", default=os.environ.get("PIECEWORK_KERNEL_URL"), help="the kernel door's base URL"
     )
     parser.add_argument(
-        "--token", default=os.environ.get("PIECEWORK_KERNEL_TOKEN"), help="its secret; better in PIECEWORK_KERNEL_TOKEN"
+        "--token",
+        default=os.environ.get("PIECEWORK_KERNEL_TOKEN"),
+        help="the kernel door's token; better set PIECEWORK_KERNEL_TOKEN",
     )
 
 
 class NothingNewer(Exception):
-    """The execution has ended, and all of its log was told."""
+    """The execution has ended, and the caller has read its whole log."""
 
 
 class Refusal(CommandError):
-    """The kernel's answer is no; the message is its own."""
+    """The kernel refused the request; the message is the kernel's."""
 
 
 class KernelClient:
@@ -55,14 +57,16 @@ class KernelClient:
         try:
             self._target = chosen_target(self.url)
         except AddressRefused:
-            raise CommandError(f"{url} is not the URL of a kernel door; it reads like http://127.0.0.1:8789") from None
-        self._base = urlsplit(self.url).path.removesuffix("/v0")  # requests name it themselves
+            raise CommandError(
+                f"{url} is not the URL of a kernel door; such a URL has the form http://127.0.0.1:8789"
+            ) from None
+        self._base = urlsplit(self.url).path.removesuffix("/v0")  # each request's path starts with it
         self._http = HttpClient(body_limit=BODY_LIMIT)
         self._headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> "KernelClient":
-        """The door that the command line names: an URL, a stack's, or this machine's."""
+        """The door that the command line names: a URL's, a stack's, or this machine's."""
         if options.url != os.environ.get("PIECEWORK_WORKER_URL"):
             raise CommandError(
                 "--url names a worker; write `--kernel URL` after the group: piecework exec --kernel URL ls"
@@ -71,11 +75,11 @@ class KernelClient:
         return cls(url, options.token)
 
     def ask(self, method: str, path: str, body: Json = None) -> Any:
-        """The JSON that a request is answered with.
+        """Send a request and return the JSON answer.
 
         Raises:
-            Refusal: the kernel refuses it.
-            CommandError: nobody answers, or not as a kernel does.
+            Refusal: the kernel refused it.
+            CommandError: the address does not answer, or the answer is not a kernel's.
         """
         raw = None if body is None else json.dumps(body).encode()
         try:
@@ -109,7 +113,7 @@ class KernelClient:
             except NothingNewer:
                 return
             except CallFailed:
-                pass  # taken up again below
+                pass  # the next round reconnects
             failures += 1
             time.sleep(PAUSE_SECONDS)
         raise CommandError(f"{self.url}: the stream broke {RECONNECTS} times without an event")
@@ -142,12 +146,12 @@ class KernelClient:
 
 
 def at(execution_id: str, *rest: str) -> str:
-    """The path of an execution, or of something below it."""
+    """The path of an execution, or of a resource below it."""
     return "/".join(("/v0/executions", quote(execution_id, safe=""), *rest))
 
 
 def query(members: Mapping[str, Any], labels: Sequence[str] = ()) -> str:
-    """A query string of the members that are there."""
+    """A query string of the members that are set."""
     given = [(name, value) for name, value in members.items() if value not in (None, "")]
     return f"?{urlencode([*given, *(('label', label) for label in labels)])}"
 
@@ -162,10 +166,10 @@ def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
 def _deployed(stack: str) -> str:
     url = output_of(stack, OUTPUT)
     if not url:
-        raise CommandError(f"the stack {stack} has no kernel door; deploy it with DeployKernelDoor=true")
+        raise CommandError(f"the stack {stack} does not have a kernel door; deploy it with DeployKernelDoor=true")
     return url
 
 
 def _is_kernels(document: object) -> bool:
-    """Whether an error body is one that a kernel door writes."""
+    """Whether an error body has the kernel door's form."""
     return isinstance(document, dict) and {"error", "code", "details"} <= document.keys()

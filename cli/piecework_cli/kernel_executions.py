@@ -1,4 +1,4 @@
-"""`piecework exec`: what the kernel door's executions do, and ending or signalling one."""
+"""`piecework exec`: list, read, watch, cancel and signal executions of the kernel door."""
 
 import argparse
 import json
@@ -13,40 +13,42 @@ if TYPE_CHECKING:
 
 STATUSES: Final = ("pending", "running", "blocked", "completed", "failed", "cancelled")
 COMPLETED: Final = "execution.completed"
-PAGE: Final = 200  # the most that one answer lists
+PAGE: Final = 200  # one answer lists at most this many
 SUMMARY_CHARACTERS: Final = 120
 
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    parser = commands.add_parser("exec", help="executions of the kernel door")
+    parser = commands.add_parser("exec", help="list, read, watch, cancel and signal executions of the kernel door")
     add_kernel_options(parser)
     group = parser.add_subparsers(required=True, metavar="ACTION")
-    listing = group.add_parser("ls", help="executions, newest first; a line for each")
+    listing = group.add_parser("ls", help="list executions, the newest first, one per line")
     listing.add_argument("--status", choices=STATUSES, help="only those in this status")
     listing.add_argument("--agent", help="only those of this agent")
     listing.add_argument("--label", action="append", default=[], metavar="KEY:VALUE", help="only those with this label")
-    listing.add_argument("--limit", type=int, default=50, help="how many at the most")
+    listing.add_argument("--limit", type=int, default=50, help="list at most this many")
     listing.set_defaults(run=list_executions)
-    getting = group.add_parser("get", help="one execution, with its input and output")
-    getting.add_argument("--events", action="store_true", help="with its whole log")
+    getting = group.add_parser("get", help="print one execution with its input and output")
+    getting.add_argument("--events", action="store_true", help="print its whole log too")
     getting.set_defaults(run=get)
-    watching = group.add_parser("watch", help="a line for each event until it has ended; 1 unless it completed")
+    watching = group.add_parser(
+        "watch", help="print one line per event until the execution ends; exit status 1 unless it completed"
+    )
     watching.add_argument("--after", type=int, default=0, metavar="SEQUENCE", help="only events after this one")
-    watching.add_argument("--json", action="store_true", help="whole events, one JSON object a line")
+    watching.add_argument("--json", action="store_true", help="print whole events, one JSON object per line")
     watching.set_defaults(run=watch)
-    cancelling = group.add_parser("cancel", help="end it for good")
+    cancelling = group.add_parser("cancel", help="end an execution for good")
     cancelling.set_defaults(run=cancel)
-    signalling = group.add_parser("signal", help="send it a signal")
-    signalling.add_argument("--payload", metavar="JSON", help="what goes with it; null if not given")
+    signalling = group.add_parser("signal", help="send a signal to an execution")
+    signalling.add_argument("--payload", metavar="JSON", help="the signal's payload; null without it")
     signalling.set_defaults(run=signal)
     for one in (getting, watching, cancelling, signalling):
-        one.add_argument("execution", help="its id")
+        one.add_argument("execution", help="the execution's id")
     signalling.add_argument("type", help="the signal's type")
 
 
 def list_executions(options: argparse.Namespace) -> None:
-    """Print a line per execution, following pages up to the limit."""
+    """Print one line per execution, over as many pages as the limit needs."""
     kernel, left, cursor = KernelClient.of(options), options.limit, ""
     while left > 0:
         asked = {"status": options.status, "agent_id": options.agent, "cursor": cursor, "limit": min(left, PAGE)}
@@ -60,7 +62,7 @@ def list_executions(options: argparse.Namespace) -> None:
 
 
 def get(options: argparse.Namespace) -> None:
-    """Print an execution, and its log if that is asked for."""
+    """Print an execution, and its log on request."""
     kernel = KernelClient.of(options)
     execution = kernel.ask("GET", at(options.execution))
     if options.events:
@@ -74,7 +76,7 @@ def watch(options: argparse.Namespace) -> int:
     for event in kernel.follow(options.execution, options.after):
         kind = event["type"]
         print(json.dumps(event) if options.json else line_of(event), flush=True)
-    if not kind:  # it had ended before, with nothing left to print
+    if not kind:  # the execution had already ended and the log has no newer event
         kind = f"execution.{kernel.ask('GET', at(options.execution))['status']}"
     return 0 if kind == COMPLETED else 1
 

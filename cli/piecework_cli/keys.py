@@ -21,13 +21,13 @@ PASSWORD: Final = "PIECEWORK_KEY_PASSWORD"  # noqa: S105  # the name of a variab
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    group = commands.add_parser("key", help="wallets that sign contracts").add_subparsers(
+    group = commands.add_parser("key", help="make and show wallets that sign contracts").add_subparsers(
         required=True, metavar="ACTION"
     )
-    new = group.add_parser("new", help="make a plain key file, for trying out and test nets; prints the address")
+    new = group.add_parser("new", help="write a new unencrypted key file for tests and test nets; prints the address")
     new.add_argument("file", type=Path)
     new.set_defaults(run=make)
-    local = group.add_parser("local", help="write the key file of the local worker's wallet, which everybody knows")
+    local = group.add_parser("local", help="write the key file of the local worker's wallet; its key is public")
     local.add_argument("file", type=Path)
     local.set_defaults(run=make_local)
     address = group.add_parser("address", help="print a key file's address")
@@ -36,12 +36,12 @@ def add(commands: "Commands") -> None:
 
 
 def make(options: argparse.Namespace) -> None:
-    """Write a fresh key to a file that is not there yet, and print its address."""
+    """Write a new key to a file that must not exist, and print its address."""
     _write(options.file, "0x" + secrets.token_hex(32))
 
 
 def make_local(options: argparse.Namespace) -> None:
-    """Write the development key whose wallet `make run` gives its worker, and print its address."""
+    """Write the development key of the wallet that `make run` gives its worker, and print its address."""
     _write(options.file, DEVELOPMENT_KEY)
 
 
@@ -51,7 +51,7 @@ def _write(path: Path, key: str) -> None:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(key + "\n")
     except FileExistsError:
-        raise CommandError(f"{path} exists already; a key file is never written over") from None
+        raise CommandError(f"{path} already exists; a key file is never overwritten") from None
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from None
     print(address_of(key))
@@ -61,7 +61,7 @@ def read_key(path: Path) -> str:
     """The private key of a file: plain hex, or a wallet's encrypted JSON key store.
 
     Raises:
-        CommandError: it holds no key, or the password is wrong.
+        CommandError: the file does not hold a key, or the password is wrong.
     """
     try:
         text = path.read_text("utf-8").strip()
@@ -70,7 +70,7 @@ def read_key(path: Path) -> str:
     if text.startswith("{"):
         return _decrypted(path, text)
     if not KEY.fullmatch(text):
-        raise CommandError(f"{path} holds neither 64 hex digits nor a key store")
+        raise CommandError(f"{path} does not hold 64 hex digits or a key store")
     return text if text.startswith("0x") else "0x" + text
 
 
@@ -81,7 +81,7 @@ def address_of(key: str) -> str:
     try:
         return str(Account.from_key(key).address)
     except ValueError:
-        raise CommandError("the key is outside the curve's range") from None
+        raise CommandError("the key is not in the range of the curve") from None
 
 
 def _decrypted(path: Path, text: str) -> str:
@@ -91,4 +91,4 @@ def _decrypted(path: Path, text: str) -> str:
     try:
         return "0x" + bytes(Account.decrypt(json.loads(text), password)).hex()
     except (ValueError, KeyError, TypeError):
-        raise CommandError(f"{path} is not a key store that this password opens") from None
+        raise CommandError(f"{path} is not a key store, or this password does not open it") from None

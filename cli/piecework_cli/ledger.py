@@ -1,4 +1,4 @@
-"""`piecework ledger export`: what the operator owes: platform fees, and refunds to seekers who paid for failed work."""
+"""`piecework ledger export`: the operator's debts: platform fees, and refunds to seekers who paid for failed work."""
 
 import argparse
 import csv
@@ -39,19 +39,21 @@ COLUMNS: Final = (
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    group = commands.add_parser("ledger", help="what is owed, as the worker's operator").add_subparsers(
+    group = commands.add_parser("ledger", help="export what the worker's operator owes").add_subparsers(
         required=True, metavar="ACTION"
     )
-    exporting = group.add_parser("export", help="platform_fee_due and refund_due rows, oldest first")
-    exporting.add_argument("--from", dest="first", metavar="YYYY-MM", help="the first month (UTC); this one")
-    exporting.add_argument("--to", dest="last", metavar="YYYY-MM", help="the last month; this one")
+    exporting = group.add_parser("export", help="export platform_fee_due and refund_due rows, the oldest first")
+    exporting.add_argument(
+        "--from", dest="first", metavar="YYYY-MM", help="the first month (UTC); without it the current one"
+    )
+    exporting.add_argument("--to", dest="last", metavar="YYYY-MM", help="the last month; without it the current one")
     exporting.add_argument("--format", choices=["csv", "jsonl"], default="csv", help="csv, or one JSON object per line")
-    exporting.add_argument("file", nargs="?", type=Path, help="written as a whole; else it is printed")
+    exporting.add_argument("file", nargs="?", type=Path, help="the file to write; without it the rows are printed")
     exporting.set_defaults(run=export)
 
 
 def export(options: argparse.Namespace) -> None:
-    """Print or write the rows of the months asked for."""
+    """Print or write the rows of the requested months."""
     this_month = datetime.now(UTC).strftime("%Y-%m")
     last = options.last or this_month
     months = list(months_between(options.first or last, last))
@@ -68,10 +70,10 @@ def months_between(first: str, last: str) -> Iterator[str]:
     """Every month from the first to the last.
 
     Raises:
-        CommandError: they are not months, or in the wrong order.
+        CommandError: a text is not a month, or the months are in the wrong order.
     """
     if not (MONTH.fullmatch(first) and MONTH.fullmatch(last)) or first > last:
-        raise CommandError("give months as YYYY-MM, the first not after the last")
+        raise CommandError("give months as YYYY-MM; the first must not be after the last")
     start, end = (int(month[:4]) * 12 + int(month[5:]) - 1 for month in (first, last))
     return (f"{number // 12:04d}-{number % 12 + 1:02d}" for number in range(start, end + 1))
 
@@ -83,7 +85,7 @@ def entry_of(row: LedgerRow) -> dict[str, Json]:
 
 
 def as_csv(rows: Sequence[dict[str, Json]]) -> str:
-    """The rows under a line of names."""
+    """The rows as CSV with a header line."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -92,5 +94,5 @@ def as_csv(rows: Sequence[dict[str, Json]]) -> str:
 
 
 def as_lines(rows: Sequence[dict[str, Json]]) -> str:
-    """A JSON object per line."""
+    """The rows as JSON, one object per line."""
     return "".join(f"{canonical(row).decode()}\n" for row in rows)

@@ -1,4 +1,4 @@
-"""`piecework`: reads the command line and runs one command; each group of commands is a module that adds itself."""
+"""`piecework`: read the command line and run one command; each group of commands is a module that adds itself."""
 
 import argparse
 import os
@@ -21,11 +21,11 @@ GROUPS: Final[tuple[Callable[["Commands[argparse.ArgumentParser]"], None], ...]]
     kernel_executions.add,
     approvals.add,
 )
-READER_LEFT: Final = 141  # what a shell shows for a program that SIGPIPE ended
+READER_LEFT: Final = 141  # a shell's status for a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0, 1 for a refusal, 2 for a command line that makes no sense."""
+    """Run a command; returns the exit status: 0, 1 for a refusal, 2 for a command line that cannot be read."""
     options = parser().parse_args(arguments)
     try:
         status = int(options.run(options) or 0)
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say_no_more() -> None:
-    """Let the interpreter's last flush of stdout go nowhere, since its reader (`head`, say) has left."""
+    """Send the interpreter's last flush of stdout to nowhere, because its reader (such as `head`) has left."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""What commands print and write: JSON that people can read, and files that are whole or not there."""
+"""What commands print and write: JSON for people, and files that are written whole or not at all."""
 
 import json
 import os
@@ -13,13 +13,13 @@ PRIVATE: Final = 0o600
 
 
 class CommandError(PieceworkError):
-    """A command cannot do what it was asked for; the message says what to change."""
+    """A command cannot do its work; the message says what to change."""
 
     code = "command"
 
 
 def show(value: Json) -> None:
-    """Print a JSON value, indented, in its own order."""
+    """Print a JSON value, indented, with its members in their order."""
     print(text_of(value), end="")
 
 

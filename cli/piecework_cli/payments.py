@@ -1,8 +1,8 @@
-"""`piecework payment`: the payments of a worker's tasks, and an operator's word on one that stayed unresolved.
+"""`piecework payment`: the payments of a worker's tasks, and an operator's decision on an unresolved one.
 
-A payment is unresolved when nobody could say whether it was taken until its authorization had ended. Its result is
-withheld then, and nothing charges it again by itself. `resolve` decides by the same moves as the flow, and upon the
-same evidence: what the chain does not show needs the contract's id typed once more, and is recorded as an override.
+A payment is unresolved when its authorization has ended and the worker still cannot tell whether it was taken. Its
+result is then withheld, and the worker does not charge again. `resolve` makes the same moves as the flow and needs the
+same evidence. To decide against the chain, type the contract's id once more; the record then says `override`.
 """
 
 import argparse
@@ -35,22 +35,26 @@ UNRESOLVED: Final = "unresolved"
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    group = commands.add_parser("payment", help="payments, as the worker's operator").add_subparsers(
-        required=True, metavar="ACTION"
-    )
-    listing = group.add_parser("list", help="every payment that is kept, oldest first; reads the whole table")
-    listing.add_argument("--status", choices=get_args(PaymentStatus), help="only these")
+    group = commands.add_parser(
+        "payment", help="list, show and resolve payments, as the worker's operator"
+    ).add_subparsers(required=True, metavar="ACTION")
+    listing = group.add_parser("list", help="list every stored payment, the oldest first; reads the whole table")
+    listing.add_argument("--status", choices=get_args(PaymentStatus), help="only payments in this status")
     listing.set_defaults(run=list_payments)
-    showing = group.add_parser("show", help="what is known of a contract's payment")
+    showing = group.add_parser("show", help="print what the worker knows of a contract's payment")
     showing.add_argument("contract", help="the contract's id")
     showing.set_defaults(run=show_payment)
-    resolving = group.add_parser("resolve", help="say what became of an unresolved payment")
+    resolving = group.add_parser("resolve", help="decide an unresolved payment")
     resolving.add_argument("contract", help="the contract's id")
     word = resolving.add_mutually_exclusive_group(required=True)
-    word.add_argument("--paid", metavar="TRANSACTION", help="this transaction paid it: the result is released")
-    word.add_argument("--not-paid", action="store_true", help="nothing was taken: the seeker may sign a new one")
+    word.add_argument("--paid", metavar="TRANSACTION", help="this transaction paid: release the result")
+    word.add_argument(
+        "--not-paid", action="store_true", help="the payment was not taken: let the seeker sign a new one"
+    )
     resolving.add_argument(
-        "--override", metavar="CONTRACT", help="the contract's id once more: decide although the chain does not show it"
+        "--override",
+        metavar="CONTRACT",
+        help="the contract's id once more, to decide although the chain does not show it",
     )
     resolving.set_defaults(run=resolve)
 
@@ -62,7 +66,7 @@ def list_payments(options: argparse.Namespace) -> None:
 
 
 def show_payment(options: argparse.Namespace) -> None:
-    """Print what is known of one payment; never the payment itself, which is as good as money until it ends."""
+    """Print the facts of one payment; never the payment itself, which can be spent until it ends."""
     target = Target.of(options)
     case = _case(target, options.contract)
     unknown = case.execution.state is State.UNKNOWN
@@ -74,7 +78,7 @@ def resolve(options: argparse.Namespace) -> None:
     """Move an unresolved settlement on to paid or not paid.
 
     Raises:
-        CommandError: there is nothing to resolve.
+        CommandError: the payment is not unresolved, or the chain does not show the decision.
         Moved: somebody else resolved it meanwhile.
     """
     if options.paid is not None and not TRANSACTION.fullmatch(options.paid):
@@ -83,9 +87,11 @@ def resolve(options: argparse.Namespace) -> None:
     case = _case(target, options.contract)
     execution = case.execution
     if (execution.state, execution.settlement.status) != (State.UNKNOWN, UNRESOLVED):
-        raise CommandError(f"the payment is {execution.settlement.status}, only an {UNRESOLVED} one can be resolved")
+        raise CommandError(
+            f"the payment is {execution.settlement.status}, and only an {UNRESOLVED} one can be resolved"
+        )
     if options.override not in (None, execution.contract_id):
-        raise CommandError(f"--override must be {execution.contract_id}, the id of the contract that you decide about")
+        raise CommandError(f"--override must be {execution.contract_id}, the id of the contract that you decide on")
     charging = _charging(target)
     chain = chain_facts(charging, case)
     try:
@@ -93,20 +99,20 @@ def resolve(options: argparse.Namespace) -> None:
     except NotProven as refusal:
         show({**facts_of(case), "chain": chain})
         raise CommandError(
-            f"{refusal.message}; type --override {execution.contract_id} to decide all the same"
+            f"{refusal.message}; type --override {execution.contract_id} to decide nevertheless"
         ) from None
     show({**facts_of(after), "chain": chain})
 
 
 def chain_facts(charging: Charging, case: Case) -> dict[str, Json]:
-    """What the chain says of an unknown settlement, and what the flow would do upon it."""
+    """What the chain shows of an unknown settlement, and the flow's own decision on it."""
     seen, decision = charging.witness(case, charging.clock())
     would = {
         "decision": type(decision).__name__,
         "why": getattr(decision, "why", None) or getattr(decision, "reason", None),
     }
     if seen is None or seen.block is None:
-        return {"nonce": "not known: no node answers", **would}
+        return {"nonce": "unknown: the node does not answer", **would}
     spent = "spent" if seen.nonce_spent else "unspent"
     return {
         "block": seen.block,
@@ -119,7 +125,7 @@ def chain_facts(charging: Charging, case: Case) -> dict[str, Json]:
 
 
 def facts_of(case: Case) -> dict[str, Json]:
-    """What an operator needs in order to look a payment up on its chain."""
+    """The facts with which an operator finds a payment on its chain."""
     execution, contract = case.execution, case.contract
     return {
         **_in_short(execution),
@@ -160,7 +166,7 @@ def _case(target: Target, contract_id: str) -> Case:
 
 
 def _charging(target: Target) -> Charging:
-    """The flow's own charging, which asks the node that the worker asks; what follows is left to the sweep."""
+    """The flow's own charging over the worker's own node; the sweep does what follows."""
     return Charging(
         executions=executions_of(target),
         facilitator=HttpFacilitator(target.variables["FACILITATOR_URL"]),
@@ -174,7 +180,7 @@ def _charging(target: Target) -> Charging:
 
 @dataclass(frozen=True)
 class _Quiet:
-    """A command prints its result; the worker's log is not its own."""
+    """A log that drops its lines: a command prints its result and does not write the worker's log."""
 
     def info(self, event: str, /, **fields: Any) -> None: ...
 

@@ -1,4 +1,4 @@
-"""`piecework policy`: whether a policy loads, and what it says about a call, rule by rule."""
+"""`piecework policy`: check that a policy loads, and explain its verdict on a call rule by rule."""
 
 import argparse
 from collections.abc import Sequence
@@ -21,28 +21,28 @@ ABOUT_A_CALL: Final = ("agent", "arguments", "label", "steps", "age_ms", "at")
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    group = commands.add_parser("policy", help="the kernel's policy files").add_subparsers(
+    group = commands.add_parser("policy", help="check the kernel door's policy files").add_subparsers(
         required=True, metavar="ACTION"
     )
-    check = group.add_parser("check", help="load a policy, and explain what it says about a call")
-    check.add_argument("file", type=Path, help="a policy file, or a directory of them")
-    check.add_argument("--tool", help="the tool that is called; without it the policy is only loaded")
-    check.add_argument("--agent", help="the agent that calls")
-    check.add_argument("--arguments", metavar="JSON", help="the call's arguments; null and none are different")
+    check = group.add_parser("check", help="load a policy and explain its verdict on a call")
+    check.add_argument("file", type=Path, help="a policy file, or a directory of policy files")
+    check.add_argument("--tool", help="the called tool; without it the command only loads the policy")
+    check.add_argument("--agent", help="the calling agent")
+    check.add_argument("--arguments", metavar="JSON", help="the call's arguments; null is not the same as no arguments")
     check.add_argument("--label", action="append", metavar="NAME=VALUE", help="a label of the execution")
-    check.add_argument("--steps", type=int, help="steps that the execution has had")
-    check.add_argument("--age-ms", type=int, help="how long ago the execution was created")
-    check.add_argument("--at", metavar="RFC3339", help="when; now if it is not given")
+    check.add_argument("--steps", type=int, help="how many steps the execution has had")
+    check.add_argument("--age-ms", type=int, help="the age of the execution in milliseconds")
+    check.add_argument("--at", metavar="RFC3339", help="the time of the call; now without it")
     check.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Load the policy; with a tool, print each rule that is tried and the verdict."""
+    """Load the policy; for a tool also print each tried rule and the verdict."""
     policy = load_path(options.file)
     if options.tool is None:
         given = [f"--{name.replace('_', '-')}" for name in ABOUT_A_CALL if getattr(options, name) is not None]
         if given:
-            raise CommandError(f"{', '.join(given)}: of a call to which --tool?")
+            raise CommandError(f"{', '.join(given)}: name the called tool with --tool")
         print(f"{options.file} loads: {_counted(policy)}")
         return
     call = call_of(options)
@@ -56,7 +56,7 @@ def call_of(options: argparse.Namespace) -> Call:
 
     Raises:
         CommandError: a label or the time cannot be read.
-        BadRequest: the arguments are no JSON.
+        BadRequest: the arguments are not JSON.
     """
     return Call(
         agent_id=options.agent or "",
@@ -86,7 +86,11 @@ def _because(rule: Rule, problems: Sequence[tuple[str, str]]) -> str:
 
 def _counted(policy: Policy) -> str:
     if isinstance(policy, PerAgent):
-        others = "nobody else" if policy.others is None else f"{len(policy.others.rules)} rules for everyone else"
+        others = (
+            "no rules for other agents"
+            if policy.others is None
+            else f"{len(policy.others.rules)} rules for everyone else"
+        )
         agents = [f"{len(rules.rules)} rules for {agent_id}" for agent_id, rules in policy.agents.items()]
         return ", ".join([*agents, others])
     return f"{len(policy.rules)} rules" if isinstance(policy, RuleSet) else ""
@@ -95,7 +99,7 @@ def _counted(policy: Policy) -> str:
 def _label(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not name or not separator:
-        raise CommandError("a label reads NAME=VALUE")
+        raise CommandError("a label has the form NAME=VALUE")
     return name, value
 
 
@@ -105,5 +109,5 @@ def _moment(text: str) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise CommandError("--at reads like 2026-03-01T09:30:00Z")
+        raise CommandError("--at has the form 2026-03-01T09:30:00Z")
     return int(moment.timestamp() * 1000)

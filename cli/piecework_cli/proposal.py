@@ -1,4 +1,4 @@
-"""`piecework contract propose`: an unsigned contract from options, its hash made and its webhook secret drawn."""
+"""`piecework contract propose`: an unsigned contract from options, with its hash and a random webhook secret."""
 
 import argparse
 import base64
@@ -28,21 +28,21 @@ UNIT_MS: Final = {"d": DAY_MS, "h": 3_600_000, "m": 60_000}
 
 
 def add_proposal_options(parser: argparse.ArgumentParser) -> None:
-    """What a contract is made of."""
-    parser.add_argument("file", type=Path, nargs="?", help="where to write it; printed without")
-    parser.add_argument("--id", help="contract id; drawn without")
+    """Add the options that describe a contract."""
+    parser.add_argument("file", type=Path, nargs="?", help="the file to write; without it the contract is printed")
+    parser.add_argument("--id", help="the contract's id; without it a random one")
     parser.add_argument("--seeker", required=True, metavar="WALLET")
     parser.add_argument("--seeker-agent", default="agent_seeker", metavar="AGENT_ID")
     parser.add_argument("--worker", required=True, metavar="WALLET")
     parser.add_argument("--worker-agent", required=True, metavar="AGENT_ID")
     parser.add_argument("--description", required=True)
-    parser.add_argument("--price", required=True, metavar="USDC", help="such as 5 or 0.25")
+    parser.add_argument("--price", required=True, metavar="USDC", help="the price, such as 5 or 0.25")
     parser.add_argument("--network", default="base", choices=sorted(NETWORKS))
-    parser.add_argument("--term", default="30d", help="how long it is open: 30d, 12h, 45m")
+    parser.add_argument("--term", default="30d", help="how long the contract is open: 30d, 12h, 45m")
     parser.add_argument(
         "--executor",
         metavar="NAME",
-        help="the executor that does the work, one of the manifest's; the worker's default one without",
+        help="the executor that does the work, named in the manifest; without it the worker's default",
     )
     parser.add_argument("--input-schema", type=Path, metavar="FILE")
     parser.add_argument("--output-schema", type=Path, metavar="FILE")
@@ -50,7 +50,9 @@ def add_proposal_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--attempts", type=int)
     parser.add_argument("--fee-percentage", type=int, default=0)
     parser.add_argument("--fee-wallet", default=NO_WALLET, metavar="WALLET")
-    parser.add_argument("--webhook-url", help="called when the work is paid; a secret is drawn and kept in the file")
+    parser.add_argument(
+        "--webhook-url", help="the URL to call when the work is paid; a random secret is stored in the file"
+    )
 
 
 def propose(options: argparse.Namespace) -> None:
@@ -68,10 +70,10 @@ def propose(options: argparse.Namespace) -> None:
 
 
 def check_executor(options: argparse.Namespace) -> None:
-    """Whether the worker runs the executor: the worker that is named says so, else this checkout's executors do.
+    """Check that the named worker runs the executor; without a named worker, that this checkout does.
 
     Raises:
-        CommandError: it does not, or the worker that was named cannot be asked.
+        CommandError: it does not, or the named worker does not answer.
     """
     names = told_names(Target.of(options)) if options.url or options.stack else own_names()
     if names is not None and options.executor not in names:
@@ -85,7 +87,7 @@ def told_names(target: Target) -> tuple[str, ...]:
 
 
 def own_names() -> tuple[str, ...] | None:
-    """What a worker of this checkout runs, or None where the command was installed without executors."""
+    """The executors of this checkout, or None where the command was installed without executors."""
     sys.path.append(str(Path(piecework.__file__).resolve().parents[2]))  # layers/, beside the package's own folder
     try:
         return Bundle(load(os.environ.get("PIECEWORK_EXECUTORS_PATH", "")), door="worker").names
@@ -99,7 +101,7 @@ def a_proposal(options: argparse.Namespace, secret: str | None, now_ms: int) -> 
     """The contract with its hash and empty signatures.
 
     Raises:
-        CommandError: the term makes no sense, or a schema file holds no canonical JSON.
+        CommandError: the term cannot be read, or a schema file does not hold canonical JSON.
     """
     document: dict[str, Json] = {
         "version": "HIRE/1.0",
@@ -151,7 +153,7 @@ def _agreed(options: argparse.Namespace, secret: str | None) -> dict[str, Json]:
 
 def _term_ms(text: str) -> int:
     if not (found := TERM.fullmatch(text)):
-        raise CommandError("--term must be a number and d, h or m, such as 30d")
+        raise CommandError("--term must be a number followed by d, h or m, such as 30d")
     return int(found[1]) * UNIT_MS[found[2]]
 
 

@@ -1,6 +1,6 @@
-"""A deployed stack as commands see it: its outputs, and the settings of one of its functions.
+"""What commands read of a deployed stack: its outputs, and the settings of one of its functions.
 
-Both need the caller's own AWS credentials. A stack that cannot be read is told in one sentence that says what to do.
+Both need the caller's own AWS credentials. For a stack that cannot be read, one sentence says what to do.
 """
 
 import os
@@ -26,8 +26,8 @@ _DENIED: Final = (
     "cloudformation:DescribeStackResource and lambda:GetFunctionConfiguration"
 )
 _NOT_TAKEN: Final = "AWS does not accept your credentials; sign in again"
-OF_CODE: Final[Mapping[str, str]] = {  # what AWS calls it, and what to tell
-    "ValidationError": _MISSING,  # CloudFormation's word for a stack that is not there
+OF_CODE: Final[Mapping[str, str]] = {  # AWS's error code, and our message
+    "ValidationError": _MISSING,  # CloudFormation's code for a stack that does not exist
     "ResourceNotFoundException": _MISSING,
     "AccessDenied": _DENIED,
     "AccessDeniedException": _DENIED,
@@ -36,16 +36,16 @@ OF_CODE: Final[Mapping[str, str]] = {  # what AWS calls it, and what to tell
     "InvalidClientTokenId": _NOT_TAKEN,
     "UnrecognizedClientException": _NOT_TAKEN,
 }
-OF_KIND: Final[Mapping[type[BotoCoreError], str]] = {  # what botocore finds before it asks AWS
+OF_KIND: Final[Mapping[type[BotoCoreError], str]] = {  # errors that botocore raises before it calls AWS
     ProfileNotFound: "the profile that AWS_PROFILE names does not exist; `aws configure list-profiles` shows them",
-    NoRegionError: "no Region is set; set AWS_REGION to the stack's Region",
+    NoRegionError: "the Region is not set; set AWS_REGION to the stack's Region",
     NoCredentialsError: "AWS credentials were not found; sign in, or set AWS_PROFILE",
-    TokenRetrievalError: "your sign-in has ended; sign in again",
+    TokenRetrievalError: "your session has expired; sign in again",
 }
 
 
 def output_of(stack: str, name: str) -> str:
-    """One output of the stack; empty where it has none of that name.
+    """One output of the stack; empty where the stack does not have it.
 
     Raises:
         CommandError: the stack cannot be read.
@@ -56,7 +56,7 @@ def output_of(stack: str, name: str) -> str:
 
 
 def variables_of(stack: str, function: str) -> dict[str, str]:
-    """The environment of one of the stack's functions, which is named by its logical id.
+    """The environment of the stack's function with this logical id.
 
     Raises:
         CommandError: the stack or the function cannot be read.
@@ -83,7 +83,9 @@ def secret_of(arn: str) -> str:
 def _client(service: str) -> Any:
     import boto3
 
-    if region := os.environ.get("AWS_REGION"):  # our advice names it, as AWS's own tools do; botocore reads the other
+    if region := os.environ.get(
+        "AWS_REGION"
+    ):  # our messages name AWS_REGION, as AWS's own tools do; botocore reads the other variable
         os.environ["AWS_DEFAULT_REGION"] = region
     made: Any = boto3.client
     return made(service)

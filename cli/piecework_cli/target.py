@@ -1,7 +1,7 @@
-"""Which worker a command speaks to: the one of `make run`, or a deployed stack.
+"""The worker that a command talks to: the one of `make run`, or a deployed stack's.
 
-A deployed worker's tables and settings are read from the environment of its own function, so nothing has to be typed
-twice. What stands in the caller's environment wins, locally and for a stack.
+A deployed worker's tables and settings are read from the environment of its own function, so the operator does not type
+them again. The caller's environment wins, locally and for a stack.
 """
 
 import argparse
@@ -24,10 +24,10 @@ FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
 LAST_PORT_BASE: Final = 65_535 - AWS_DISTANCE  # every port above the base must exist
 FIRST_REFUSAL: Final = 300
-REQUEST_SECONDS: Final = 40.0  # more than the edge's 29
+REQUEST_SECONDS: Final = 40.0  # more than the edge's 29 s
 URL_OUTPUT: Final = "WorkerUrl"  # of a stack whose door has no domain of its own
 SETTINGS_OF: Final = "HireFunction"  # the function that has every setting of the door
-LOCAL: Final[Mapping[str, str]] = {  # what `make run` sets unless its environment says else
+LOCAL: Final[Mapping[str, str]] = {  # what `make run` sets where its environment does not
     "PIECEWORK_CONTRACTS_TABLE": "piecework-contracts",
     "PIECEWORK_WORK_TABLE": "piecework-work",
     "PIECEWORK_DUE_TABLE": "piecework-due",
@@ -45,7 +45,7 @@ def add_target_options(parser: argparse.ArgumentParser) -> None:
     """`--url` and `--stack`, for every command."""
     parser.add_argument("--url", default=os.environ.get("PIECEWORK_WORKER_URL"), help="the worker's base URL")
     parser.add_argument(
-        "--stack", default=os.environ.get("PIECEWORK_STACK"), help="a deployed stack; else this machine"
+        "--stack", default=os.environ.get("PIECEWORK_STACK"), help="a deployed stack; without it this machine's worker"
     )
 
 
@@ -99,7 +99,7 @@ class Target:
 
     @cached_property
     def clients(self) -> Clients:
-        """AWS as the worker sees it."""
+        """AWS clients with the worker's endpoint and keys."""
         if not self.stack:
             for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
                 os.environ.setdefault(name, LOCAL[name])  # botocore reads them there
@@ -126,7 +126,7 @@ class Target:
 
 
 def local_url(distance: int) -> str:
-    """The base URL of what `make run` starts at this distance from its first port."""
+    """The base URL that `make run` serves at this distance from its first port."""
     base = os.environ.get("PIECEWORK_PORT_BASE", str(RUNTIME_PORT))
     if not (base.isascii() and base.isdecimal() and 0 < int(base[:6]) <= LAST_PORT_BASE):
         raise CommandError(f"PIECEWORK_PORT_BASE must be a number from 1 to {LAST_PORT_BASE}, not {base[:40]!r}")

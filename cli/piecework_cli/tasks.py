@@ -1,4 +1,4 @@
-"""`piecework task`: what became of a hired task, once or until it has ended."""
+"""`piecework task`: print a hired task's state, once or until the task ends."""
 
 import argparse
 import json
@@ -19,32 +19,36 @@ DELIVERED: Final = ("completed", "partial")
 PENDING: Final = "pending"
 EVERY_SECONDS: Final = 2.0
 WATCH_SECONDS: Final = 86_400.0  # a task lives no longer
-HELP_TASK: Final = "needed unless you are its operator, whose table tells it"
+HELP_TASK: Final = "the task's id; operators may leave it out, because the command reads it from the worker's table"
 
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    group = commands.add_parser("task", help="hired tasks").add_subparsers(required=True, metavar="ACTION")
-    showing = group.add_parser("show", help="the task as polling tells it")
-    watching = group.add_parser("watch", help="poll until the task has ended; a line for every change")
+    group = commands.add_parser("task", help="print and watch hired tasks").add_subparsers(
+        required=True, metavar="ACTION"
+    )
+    showing = group.add_parser("show", help="print the task as polling returns it")
+    watching = group.add_parser("watch", help="poll until the task ends; print a line for every change")
     for parser in (showing, watching):
-        parser.add_argument("contract", help="its contract's id")
+        parser.add_argument("contract", help="the contract's id")
         parser.add_argument("task", nargs="?", help=HELP_TASK)
-    watching.add_argument("--every", type=float, default=EVERY_SECONDS, metavar="SECONDS", help="between looks")
-    watching.add_argument("--seconds", type=float, default=WATCH_SECONDS, help="give up after so long")
+    watching.add_argument(
+        "--every", type=float, default=EVERY_SECONDS, metavar="SECONDS", help="seconds between two polls"
+    )
+    watching.add_argument("--seconds", type=float, default=WATCH_SECONDS, help="give up after this many seconds")
     showing.set_defaults(run=show_task)
     watching.set_defaults(run=watch)
 
 
 def show_task(options: argparse.Namespace) -> int:
-    """Print the task; 1 when there is no such task."""
+    """Print the task; returns 1 when it does not exist."""
     answer = _look(Target.of(options), *_named(options))
     show(answer.document)
     return 0 if answer.status == OK else 1
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Print a line whenever status or payment change, and the task when it has ended; 1 unless it was delivered."""
+    """Print a line when status or payment change, and the task at its end; returns 1 unless it was delivered."""
     target, named = Target.of(options), _named(options)
     ends, before = time.monotonic() + options.seconds, ""
     while True:
@@ -58,7 +62,7 @@ def watch(options: argparse.Namespace) -> int:
             print(now, flush=True)
         before = now
         if time.monotonic() + options.every > ends:
-            raise CommandError("the task has not ended in time")
+            raise CommandError("the task did not end in time")
         time.sleep(options.every)
 
 

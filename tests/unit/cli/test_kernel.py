@@ -236,7 +236,7 @@ def test_nothing_is_answered_where_nobody_waits(door, capsys):
 
     door.say("GET /v0/executions/e1", {"status": "running"})
     assert main(["approvals", "grant", "e1"]) == 1
-    assert "waits for nobody" in capsys.readouterr().err
+    assert "does not wait for a person" in capsys.readouterr().err
     assert not [method for method, *_ in door.asked if method == "POST"]
 
 

@@ -183,7 +183,7 @@ def test_the_local_workers_key_file_can_be_made(tmp_path, capsys):
     assert main(["key", "local", str(path)]) == 0
     assert capsys.readouterr().out == "0x1563915e194D8CfBA1943570603F7606A3115508\n"
     assert main(["key", "local", str(path)]) == 1
-    assert "exists already" in sentence_of(capsys)
+    assert "already exists" in sentence_of(capsys)
     assert path.stat().st_mode & 0o777 == 0o600
 
 

@@ -288,7 +288,7 @@ def test_check_says_that_a_policy_loads(refunds, tmp_path, capsys):
     (tmp_path / "p").mkdir()
     (tmp_path / "p/support.yaml").write_text(REFUNDS)
     assert main(["policy", "check", str(tmp_path / "p")]) == 0
-    assert capsys.readouterr().out.endswith("loads: 3 rules for support, nobody else\n")
+    assert capsys.readouterr().out.endswith("loads: 3 rules for support, no rules for other agents\n")
 
 
 def test_check_explains_a_decision_rule_by_rule(refunds, capsys):
@@ -313,10 +313,10 @@ def test_check_says_what_goes_with_an_allowed_call(refunds, capsys):
 @pytest.mark.parametrize(
     ("about", "told"),
     [
-        (["--steps", "0"], "--steps: of a call to which --tool?"),
-        (["--tool", "a", "--label", "env"], "a label reads NAME=VALUE"),
-        (["--tool", "a", "--at", "yesterday"], "--at reads like"),
-        (["--tool", "a", "--at", "2026-03-01T23:00:00"], "--at reads like"),
+        (["--steps", "0"], "--steps: name the called tool with --tool"),
+        (["--tool", "a", "--label", "env"], "a label has the form NAME=VALUE"),
+        (["--tool", "a", "--at", "yesterday"], "--at has the form"),
+        (["--tool", "a", "--at", "2026-03-01T23:00:00"], "--at has the form"),
         (["--tool", "a", "--arguments", "{"], "not valid JSON"),
     ],
 )
