@@ -1,4 +1,4 @@
-"""POST /agent-events: acknowledge a lifecycle event, after your hook if there is one for it."""
+"""POST /agent-events: acknowledge a lifecycle event, after its hook if you registered one."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ door.telemetry.load()
 
 
 def acknowledge(request: Request) -> Response:
-    """Say that the event arrived, with the hook's decision if it made one."""
+    """Acknowledge the event, with the hook's decision if it made one."""
     caller = request.caller
     received = door.events.receive(
         request.json_object(),

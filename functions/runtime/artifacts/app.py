@@ -1,4 +1,4 @@
-"""GET /artifacts/{digest}/{token}: evidence bytes; the address itself is the credential."""
+"""GET /artifacts/{digest}/{token}: return evidence bytes; the address itself is the credential."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ door = RuntimeDoor().ready("evidence", "telemetry")
 
 HEADERS = {
     "Cache-Control": "private, max-age=86400, immutable",  # the bytes are fixed by the digest in the address
-    "Content-Disposition": "attachment",  # an executor's bytes are a stranger's: never shown inside our origin
+    "Content-Disposition": "attachment",  # strangers' bytes: a browser must not show them in our origin
     "Content-Security-Policy": "sandbox",
     "X-Content-Type-Options": "nosniff",
 }

@@ -1,21 +1,21 @@
-"""Request authorizer: tells who calls, by a `name=secret` token in Basic or Bearer form."""
+"""Request authorizer: names the caller by a `name=secret` token in Basic or Bearer form."""
 
 from typing import Any, Final
 
 from piecework.edge.tokens import authorization_in, caller_of
 from piecework.runtime.wiring import RuntimeDoor
 
-STRANGER: Final = "unknown"  # the principal of a Deny, which no key is ever made of
+STRANGER: Final = "unknown"  # the principal of a Deny; it never becomes part of a key
 
 door = RuntimeDoor().ready("tokens")
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Allow the whole API to a known caller, whose name later becomes part of every key; deny it to anybody else.
+    """Allow the whole API to a known caller, whose name later becomes part of every key; deny it to others.
 
     A Deny becomes the gateway response ACCESS_DENIED, which carries the 401. API Gateway also turns an exception with
-    the text `Unauthorized` into a 401, but Lambda counts it among the function's errors: a few wrong passwords would
-    ring the alarm, and the alarm stops deployments.
+    the text `Unauthorized` into a 401. But Lambda counts that as an error of the function, so a few wrong passwords
+    would ring the alarm, and the alarm stops deployments.
     """
     caller = caller_of(authorization_in(event.get("headers")), door.tokens())
     if caller is None:

@@ -13,7 +13,7 @@ BODIES = {"/capabilities": door.capabilities, "/health": door.health}
 
 
 def describe(request: Request) -> Response:
-    """What this runtime serves, or that it is alive."""
+    """The capabilities of this runtime, or its health."""
     return Response(200, BODIES[request.resource], facts={"caller": request.caller})
 
 

@@ -15,7 +15,7 @@ door.telemetry.load()
 
 
 def verify(request: Request) -> Response:
-    """The verdict; the same request always gets the same one."""
+    """The verdict; the same request always gets the same verdict."""
     caller = request.caller
     message = parse(VerifyRequest, request.json_object())
     verdict = door.judge(message, door.public_url(request))

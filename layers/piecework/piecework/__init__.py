@@ -1,6 +1,6 @@
 """Piecework: one executor behind three protocol doors.
 
-`PUBLIC` names the modules that are for your own code: their names and what they offer stay. Everything else may move.
+`PUBLIC` names the modules for your own code: their names and their contents stay. Everything else may move.
 """
 
 PUBLIC = (

@@ -1,4 +1,4 @@
-"""The present time, as everything here counts it: whole milliseconds since 1970."""
+"""The present time in whole milliseconds since 1970, the unit of all times here."""
 
 import time
 

@@ -1,6 +1,6 @@
-"""Everything that can go wrong, by what happened: each class carries a code and knows whether a retry can help.
+"""All expected failures, one class for each kind: it carries a code and says whether a retry can help.
 
-Doors map classes to their own statuses and bodies; nobody reads message text to decide. Messages reach callers, so
+Doors map classes to their own statuses and bodies; code never reads a message to decide. Messages reach callers, so
 they name members and limits, never values, secrets or paths.
 """
 
@@ -24,7 +24,7 @@ class PieceworkError(Exception):
         self.counts: Mapping[str, int] = NOTHING
 
     def with_facts(self, facts: Mapping[str, Any], counts: Mapping[str, int] = NOTHING) -> Self:
-        """The same failure with what its outcome line and metrics say of it."""
+        """The same failure with facts for its outcome line and metrics."""
         self.facts, self.counts = facts, counts
         return self
 
@@ -42,7 +42,7 @@ class Unprocessable(PieceworkError):
 
 
 class TaskTypeUnknown(Unprocessable):
-    """No executor of this door lists the task's type, and no default one was named."""
+    """None of the door's executors lists the task's type, and the door does not have a default executor."""
 
     code = "task_type_unknown"
 
@@ -60,13 +60,13 @@ class TooLarge(PieceworkError):
 
 
 class NotFound(PieceworkError):
-    """Nothing lives at this address."""
+    """The address does not exist."""
 
     code = "not_found"
 
 
 class MethodNotAllowed(PieceworkError):
-    """The address exists, for other methods."""
+    """The address exists, but not for this method."""
 
     code = "method_not_allowed"
 
@@ -88,79 +88,79 @@ class KeyConflict(PieceworkError):
 
 
 class PolicyBindingInvalid(PieceworkError):
-    """The verifier policy, its version or its hash is not one we evaluate."""
+    """The verifier policy, its version or its hash is not accepted."""
 
     code = "policy_binding_invalid"
 
 
 class NoValidOutput(PieceworkError):
-    """No output that fits the caller's schema could be made; final."""
+    """An output that fits the caller's schema could not be made; final."""
 
     code = "no_valid_output"
 
 
 class Refused(PieceworkError):
-    """An executor says no, for good: its answer to this piece is a permanent failure."""
+    """An executor refuses for good: its answer to this piece is a permanent failure."""
 
     code = "refused"
 
 
 class InputRefused(Refused):
-    """An executor cannot work on this input, for good; the text speaks of the input alone, never of what was made.
+    """An executor cannot work on this input, for good; the text is about the input alone, never about the work.
 
-    At the worker door it is the one text of an executor that a seeker reads before it has paid.
+    At the worker door it is the only text of an executor that a seeker reads before paying.
     """
 
     code = "input_refused"
 
 
 class ToolFailed(Refused):
-    """A tool was called and failed; an executor that does not handle it fails with its text."""
+    """A called tool failed; an executor that does not handle this fails with the same text."""
 
     code = "tool_failed"
 
 
 class PolicyDenied(Refused):
-    """A tool call was not allowed, by the policy or by a person."""
+    """The policy or a person denied a tool call."""
 
     code = "policy_denied"
 
 
 class Retryable(PieceworkError):
-    """An executor could not answer now; the same piece may be tried again."""
+    """An executor cannot answer now; the same piece may be tried again."""
 
     code = "unavailable"
     retryable = True
 
 
 class InProgress(PieceworkError):
-    """Another runner holds the piece and did not finish while we could wait."""
+    """Another runner holds the piece and did not finish in the time that we could wait."""
 
     code = "in_progress"
     retryable = True
 
 
 class Unavailable(PieceworkError):
-    """A service we stand on is throttled or out of reach."""
+    """A service that we need is throttled or out of reach."""
 
     code = "unavailable"
     retryable = True
 
 
 class RequestRejected(PieceworkError):
-    """A service we stand on will never take this request: a right is missing, or a value is larger than it holds."""
+    """A service that we need will never accept this request: a permission is missing, or a value is too large."""
 
     code = "internal"
 
 
 class UpstreamFailed(Retryable):
-    """A model or another upstream answered, but not usefully."""
+    """A model or another upstream did not give a usable answer."""
 
     code = "upstream_failed"
 
 
 class Internal(PieceworkError):
-    """A bug; its text stays in the log."""
+    """A bug; details are in the log only."""
 
     code = "internal"
     retryable = True
@@ -174,6 +174,6 @@ class LeaseLost(PieceworkError):
 
 
 class SettingsError(PieceworkError):
-    """The deployment lacks a setting or holds a bad one."""
+    """A setting of the deployment is missing or wrong."""
 
     code = "settings"

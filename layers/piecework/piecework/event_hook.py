@@ -1,4 +1,4 @@
-"""Agent-event hooks, under the name that they import: see `piecework.extend.event_hook`."""
+"""Agent-event hooks, under the public name: see `piecework.extend.event_hook`."""
 
 from piecework.extend.event_hook import (
     EVENT_TYPES,

@@ -1,4 +1,4 @@
-"""Settings and secrets of executors, under the name that they import: see `piecework.extend.secrets`."""
+"""Settings and secrets of executors, under the public name: see `piecework.extend.secrets`."""
 
 from piecework.extend.secrets import SECRET_ARN, executor_values, secret
 

@@ -1,4 +1,4 @@
-"""The executor contract, under the name that executors import: see `piecework.extend.executors`."""
+"""The executor contract, under the public name: see `piecework.extend.executors`."""
 
 from piecework.extend.executors import (
     EXPECTED_MS,

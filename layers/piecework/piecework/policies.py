@@ -1,4 +1,4 @@
-"""Verification policies of your own, under the name that they import: see `piecework.extend.policies`."""
+"""Verification policies of your own, under the public name: see `piecework.extend.policies`."""
 
 from piecework.extend.policies import (
     CHECK_SUMMARY_MISSING,

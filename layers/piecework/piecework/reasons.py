@@ -1,7 +1,7 @@
-"""Why somebody else did not do as asked, in a word for the operator's log.
+"""Why a call to another party failed, as one code for the operator's log.
 
-A word is a code: letters, digits and a few marks, at most 100 of them. Texts are never taken, because they quote what
-was asked: prompts, payments, keys. Members are those that facilitators, nodes and model endpoints state their codes in.
+A code has letters, digits and a few marks, at most 100 characters. Texts are never logged, because they quote prompts,
+payments or keys. The members listed here are those in which facilitators, nodes and model endpoints state their codes.
 """
 
 import re
@@ -14,25 +14,25 @@ Warn = Callable[..., None]
 
 WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 IN_ERRORS: Final = ("code", "type", "status", "reason", "errorType", "errorCode")
-ALWAYS: Final = ("errorReason", "invalidReason")  # of a facilitator, whatever the status
+ALWAYS: Final = ("errorReason", "invalidReason")  # a facilitator's, whatever the status
 
 
 def silent(event: str, /, **fields: Any) -> None:
-    """A log that keeps nothing."""
+    """A log that drops its lines."""
 
 
 def tell(warn: Warn, to: str, **fields: Any) -> None:
-    """Write the line of a call that failed: to whom, and the status and reason that are known."""
+    """Log a failed call: to whom, with the status and the reason if they are known."""
     warn("outgoing_call_failed", to=to, **{name: value for name, value in fields.items() if value not in (None, "")})
 
 
 def reason_in(answer: Json, *, failed: bool = True) -> str:
-    """The first code that an answer states, empty when it states none; of one that did not fail, only an error's."""
+    """The first code in an answer, or empty; in an answer that did not fail, only the code of an error counts."""
     return next(words_in(answer, failed=failed), "")
 
 
 def words_in(answer: Json, *, failed: bool = True) -> Iterator[str]:
-    """The codes of an answer in any of the usual places, the most telling first."""
+    """The codes in the usual places of an answer, the most specific first."""
     for place in _errors(answer):
         yield from filter(None, (word_of(place.get(name)) for name in IN_ERRORS))
     if isinstance(answer, dict):
@@ -41,7 +41,7 @@ def words_in(answer: Json, *, failed: bool = True) -> Iterator[str]:
 
 
 def word_of(value: Json) -> str:
-    """The value if it is a word or a number, else nothing."""
+    """The value if it is a code or a number, else empty."""
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     return text if isinstance(text, str) and WORD.fullmatch(text) else ""
 

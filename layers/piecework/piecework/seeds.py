@@ -1,4 +1,4 @@
-"""Knowledge seeds, under the name that executors import: see `piecework.extend.seeds`."""
+"""Knowledge seeds, under the public name: see `piecework.extend.seeds`."""
 
 from piecework.extend.seeds import DEFAULT_PROFILE, EXACT, hits, reusable_answer
 

@@ -14,7 +14,7 @@ TRUE: Final = frozenset({"1", "true", "yes", "on"})
 class RuntimeSettings(NamedTuple):
     """The runtime door's settings; `template.yaml` sets each from a parameter."""
 
-    default_executor: str = ""  # nobody serves what names nobody
+    default_executor: str = ""  # empty: task types that no executor lists are refused
     executors_path: str = ""
     strict_task_types: bool = False
     provider_family: str = "piecework"
@@ -25,14 +25,14 @@ class RuntimeSettings(NamedTuple):
     extra_policy_hashes: str = ""
     empty_reason_codes_on_pass: bool = False
     fetch_evidence: FetchEvidence = "own"
-    execute_timeout_ms: int = 29_000  # when the edge gives up a connection of `/execute`
+    execute_timeout_ms: int = 29_000  # the edge's time-out of a connection of `/execute`
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Self:
         """Read the settings.
 
         Raises:
-            SettingsError: a setting has no meaning; the message names every such one.
+            SettingsError: a setting cannot be read; the message names every such setting.
         """
         reader = Reader(env)
         settings = cls(
@@ -56,7 +56,7 @@ class RuntimeSettings(NamedTuple):
 
 
 class Reader:
-    """Reads typed settings and collects what is wrong with them."""
+    """Reads typed settings and collects their problems."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
@@ -92,7 +92,7 @@ class Reader:
         self._problems.append(text)
 
     def finish(self) -> None:
-        """Raises SettingsError when anything was wrong."""
+        """Raises SettingsError when a setting had a problem."""
         if self._problems:
             raise SettingsError("; ".join(self._problems))
 

@@ -1,10 +1,10 @@
-"""For tests of your own executors: one call runs an executor as the runtime door would, without a door.
+"""Tests of your own executors: one call runs an executor as the runtime door would, without a door.
 
     ran = run_executor(shout, prompt="hello", profile="loud")
     assert ran.output == {"answer": "HELLO!!!"}
 
-Limits, JSON, the count of steps and the check of the output are production's. Steps are kept in memory, so that a test
-sees what a run gets that takes over:
+Limits, JSON, the count of steps and the check of the output are those of production. Steps are kept in memory, so a
+test can run the executor again as a run that takes over:
 
     steps = KeptSteps()
     with pytest.raises(Retryable):
@@ -29,7 +29,7 @@ Tool = Callable[[Mapping[str, Json]], Json]
 
 
 class KeptSteps(Steps):
-    """Steps in memory; of two results for one step the first stands."""
+    """Steps in memory; the first result of a step stays."""
 
     def __init__(self) -> None:
         self._results: dict[tuple[str, ...], bytes] = {}
@@ -45,7 +45,7 @@ class KeptSteps(Steps):
 
 @dataclass(slots=True)
 class Ran:
-    """What came of one run, as callers would see it: the output after JSON, evidence and artifacts in their order."""
+    """The result of one run as callers would see it: the output after JSON, evidence and artifacts in their order."""
 
     output: Json = None
     is_partial: bool = False
@@ -71,9 +71,9 @@ def run_executor(
     """Run a function that `@executor` registered; `inputs` stand beside the prompt, `tools` answer `run.tool` by id.
 
     Raises:
-        NoValidOutput: the output does not fit `output_schema`, or is not JSON that every reader sees alike.
+        NoValidOutput: the output does not fit `output_schema`, or is not JSON that all readers read alike.
         SettingsError: the function is not registered as an executor.
-        PieceworkError: the executor's own failure; any other exception is the executor's bug and passes as it is.
+        PieceworkError: the executor's own failure; any other exception is the executor's bug and is not changed.
     """
     executor, ran = _executor_of(function), Ran()
     asked = {**(inputs or {}), **({} if prompt is None else {"prompt": prompt})}
@@ -93,7 +93,7 @@ def _executor_of(function: ExecutorFunction) -> Executor:
     for executor in registered().values():
         if executor.function is function:
             return executor
-    raise SettingsError("the function is not registered; put @executor(...) above it")
+    raise SettingsError("the function is not an executor; put @executor(...) above it")
 
 
 def _order(executor: Executor, inputs: Json, output_schema: Mapping[str, Json], profile: str) -> Order:

@@ -79,7 +79,7 @@ def test_a_kernels_address_may_end_in_v0(door, capsys, path):
 
 
 def test_another_doors_address_is_not_taken_for_a_kernels(door, capsys):
-    door["told"] |= {"body": b'{"error": "no such path here; see GET /capabilities", "code": "not_found"}'}
+    door["told"] |= {"body": b'{"error": "this path does not exist; see GET /capabilities", "code": "not_found"}'}
 
     assert main(["exec", "--kernel", door["url"], "ls"]) == 1
     assert "is not a kernel door" in sentence_of(capsys)
@@ -93,7 +93,7 @@ def test_a_kernels_own_refusal_is_told_in_its_words(door, capsys):
 
 
 def test_another_doors_address_is_not_taken_for_a_workers(door, capsys):
-    door["told"] |= {"body": b'{"error": "no such path here; see GET /capabilities", "code": "not_found"}'}
+    door["told"] |= {"body": b'{"error": "this path does not exist; see GET /capabilities", "code": "not_found"}'}
 
     assert main(["--url", door["url"], "task", "show", "ctr_1", "t"]) == 1
     assert "is not a worker door" in sentence_of(capsys)

@@ -70,15 +70,15 @@ def serve(
 
 
 def check_route(request: Request) -> None:
-    """Refuse what this door does not serve.
+    """Refuse paths and methods that this door does not serve.
 
     Raises:
-        NotFound: no such path; paths are exact, so a trailing slash counts.
+        NotFound: the path does not exist; paths are exact, so a trailing slash counts.
         MethodNotAllowed: the path exists for other methods.
     """
     allowed = ROUTES.get(request.resource)
     if allowed is None or (request.path.endswith("/") and request.path != "/"):
-        raise NotFound("no such path here; see GET /capabilities")
+        raise NotFound("this path does not exist; see GET /capabilities")
     if request.method not in allowed:
         raise MethodNotAllowed(f"use {' or '.join(allowed)} here", allowed)
 
@@ -97,13 +97,13 @@ def error_response(error: PieceworkError) -> Response:
 
 
 def replay_mark(facts: Mapping[str, Any]) -> Mapping[str, str]:
-    """The header of an answer that was recorded before, a refusal included; empty for a fresh one."""
+    """The header of an answer, or a refusal, that was recorded before; empty for a fresh one."""
     return {REPLAYED: "true"} if facts.get("replayed") else {}
 
 
 def clean(text: str) -> str:
-    """A message fit for a caller: one line, short, without the phrase that the kernel acts on."""
-    text = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is no text
+    """A message for a caller: one line, short, without the phrase that the kernel acts on."""
+    text = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not text
     line = _FINAL_PHRASE.sub("[removed]", _CONTROLS.sub(" ", text)).strip()
     kept = line[:MESSAGE_CHARACTERS]
     while (size := len(json.dumps(kept, ensure_ascii=False)) - 2) > MESSAGE_CHARACTERS:  # quotes cost two each

@@ -1,4 +1,4 @@
-"""Hashes the runtime door exchanges with kernels: of policies (specification 4.3) and of verdicts (section 5)."""
+"""Hashes that the runtime door exchanges with kernels: of policies (specification 4.3) and of verdicts (section 5)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from piecework.jsons import Json, canonical, older_canonical
 
 
 def kernel_policy_hash(policy: Policy) -> str:
-    """The kernel's hash of a policy: its record in declaration order; the params of a binding are not covered."""
+    """The kernel's hash of a policy: over its record in declaration order, without the params of a binding."""
     members = (
         ("policy_id", policy.policy_id),
         ("policy_version", policy.version),
@@ -29,7 +29,7 @@ def docs_policy_hash(policy_id: str, params: Json) -> str:
 def docs_policy_hashes(policy_id: str, params: Json) -> set[str]:
     """The documentation's hash as newer and as older kernels write the numbers of the params."""
     hashes = {docs_policy_hash(policy_id, params)}
-    with suppress(ValueError):  # a number beyond a double has no older form
+    with suppress(ValueError):  # a number beyond a double does not have an older form
         hashes.add(hashlib.sha256(policy_id.encode() + older_canonical(params)).hexdigest())
     return hashes
 

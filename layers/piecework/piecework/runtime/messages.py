@@ -1,6 +1,6 @@
-"""What the runtime door's requests share (runtime specification 2): members nobody asked for are ignored.
+"""The shared parts of the runtime door's requests (runtime specification 2): unknown members are ignored.
 
-Models are few and small because each costs milliseconds of a cold start; each function has those of its own request.
+Each model costs milliseconds of a cold start, so models are few and small, and each function has only its own.
 """
 
 from typing import Annotated, Final, TypeVar
@@ -15,7 +15,7 @@ NAMED_PROBLEMS: Final = 5  # members named in one message; it must stay under 51
 Count = Annotated[int, Field(ge=0, lt=2**64)]
 
 
-Id = Annotated[str, Field(min_length=1)]  # any characters, but some: callers without ids would share a record
+Id = Annotated[str, Field(min_length=1)]  # not empty: callers without ids would share a record
 
 
 class Message(BaseModel):

@@ -1,7 +1,7 @@
 """The composition root: the runtime door's parts, made from the process environment when they are first used.
 
-A function touches what it uses, so it imports and opens nothing else; tests put fakes in the place of parts. Nothing
-unique (ids, tokens, times) is made here, so an environment may be restored from a snapshot.
+A function asks for the parts that it uses, so it does not import or open the others; tests put fakes in their place.
+Unique values (ids, tokens, times) are not made here, so an environment may be restored from a snapshot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DAY_SECONDS: Final = 86_400
 
 
 class RuntimeDoor:
-    """The runtime door; a part that lacks a setting, or finds one without meaning, raises SettingsError."""
+    """The runtime door. A part whose setting is missing or cannot be read raises SettingsError."""
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         self._env = env
@@ -66,7 +66,7 @@ class RuntimeDoor:
 
     @cached_property
     def bundle(self) -> Bundle:
-        """The executors that are registered, and which of them is the default."""
+        """The registered executors, and the default one among them."""
         return Bundle(self._manifest, self.settings.default_executor, self.settings.strict_task_types)
 
     @cached_property
@@ -115,7 +115,7 @@ class RuntimeDoor:
 
     @cached_property
     def hooks(self) -> dict[str, EventHook]:
-        """The hooks that modules of the executors package registered, by event type; their modules are imported."""
+        """The registered hooks by event type; imports the modules that hold them."""
         modules = self._manifest.event_hooks
         if not modules:
             return {}
@@ -126,7 +126,7 @@ class RuntimeDoor:
 
     @cached_property
     def policies(self) -> list[Policy]:
-        """The policies that modules of the executors package registered; their modules are imported."""
+        """The registered policies; imports the modules that hold them."""
         modules = self._manifest.policies
         if not modules:
             return []
@@ -154,7 +154,7 @@ class RuntimeDoor:
 
     @cached_property
     def evidence(self) -> EvidenceBucket:
-        """Where evidence is kept; the client of S3 is made when it is first needed."""
+        """The evidence store; the S3 client is made at the first use."""
         from piecework.aws.bucket import EvidenceBucket
 
         (bucket,) = needed(self._env, "PIECEWORK_BUCKET")
@@ -162,23 +162,25 @@ class RuntimeDoor:
 
     @cached_property
     def fetcher(self) -> Fetcher:
-        """What gets evidence from addresses that strangers name."""
+        """The fetcher of evidence from addresses that strangers name."""
         from piecework.net.fetching import Fetcher
 
         return Fetcher(warn=self.telemetry.warning)
 
     @cached_property
     def tokens(self) -> Callable[[], Tokens]:
-        """The tokens as they are now: from the secret, else from the environment; none at all means an open door."""
+        """The current tokens: from the secret, else from the environment; without any token the door is open."""
         from piecework.edge.tokens import parse_tokens
 
         arn, local = self._env.get("PIECEWORK_RUNTIME_TOKENS_SECRET_ARN"), self._env.get("PIECEWORK_RUNTIME_TOKENS", "")
         if not arn and not parse_tokens(local):
-            self.telemetry.warning("door_is_open", advice="no token is configured: anyone who can reach it may use it")
+            self.telemetry.warning(
+                "door_is_open", advice="tokens are not configured: everybody who can reach this door may use it"
+            )
         return (lambda: _tokens_of(arn)) if arn else (lambda: parse_tokens(local))
 
     def public_url(self, request: Request) -> str:
-        """The door's own base URL: the parameter, else the API's id and stage as API Gateway itself states them."""
+        """The door's own base URL: from the parameter, else from the API's id and stage as API Gateway states them."""
         if self.settings.public_url:
             return self.settings.public_url
         region, suffix = self._env.get("AWS_REGION", ""), self._env.get("PIECEWORK_URL_SUFFIX", "amazonaws.com")
@@ -231,7 +233,7 @@ class RuntimeDoor:
         )
 
     def _checking(self, public_url: str) -> CheckEvidence:
-        """The check of a candidate's references; what it needs is imported with the first reference."""
+        """The check of a candidate's references; its imports happen with the first reference."""
         from piecework.runtime.verify.flow import no_evidence_check
 
         def look(references: Sequence[Mapping[str, Json]]) -> Findings:
@@ -259,6 +261,6 @@ def _tokens_of(arn: str) -> Tokens:
     from piecework.edge.tokens import parse_tokens
 
     found = parse_tokens(secret_text(arn))
-    if not found:  # a secret that was emptied must close the door, not open it
-        raise SettingsError("the tokens secret holds no name=secret entry")
+    if not found:  # an emptied secret must close the door, not open it
+        raise SettingsError("the tokens secret does not hold a name=secret entry")
     return found

@@ -1,9 +1,9 @@
 """POST /agent-events: acknowledge a kernel's lifecycle events, and let your hook hear of each once.
 
-An event that no hook wants is acknowledged from memory: nothing is stored, a repeated one is acknowledged again. With a
-hook the answer is a piece under (caller, event id), so a resend gets the recorded bytes; an event with a dedupe key is
-also a piece under (caller, dedupe key), inside which the hook runs, so another event with that key runs nothing.
-Requests to the table: none without a hook; 2 with one, 4 with a dedupe key, 1 for a resend, 1 per `run.step`.
+An event without a hook is acknowledged and not stored; a repeated one is acknowledged again. With a hook the answer is
+a piece under (caller, event id), so a resend gets the recorded bytes. An event with a dedupe key is also a piece under
+(caller, dedupe key), inside which the hook runs, so the hook does not run for another event with that key. Requests to
+the table: none without a hook; 2 with one, 4 with a dedupe key, 1 for a resend, 1 per `run.step`.
 
     | the runner dies after             | a resend of the event sees                                                |
     |-----------------------------------|---------------------------------------------------------------------------|
@@ -12,9 +12,9 @@ Requests to the table: none without a hook; 2 with one, 4 with a dedupe key, 1 f
     | the dedupe key's record           | running, then takes over; the hook is not run again, its answer is kept   |
     | the event's record                | done: the recorded bytes, decision included                               |
 
-A kernel carries out any decision it can read, whatever the status, so a decision is only ever part of a success, and
-only after it passed `withheld`. A hook that returned has done its work: it is never run again for a decision's form.
-Sources: runtime specification 3.3, 6.3, 8.2.
+A kernel carries out any decision that it can read, whatever the status. So only a success holds a decision, and only
+one that passed `withheld`. A hook that has returned is not run again, even if its decision cannot be sent. Sources:
+runtime specification 3.3, 6.3, 8.2.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ PLAIN_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")  # an id that is safe to 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The answer, and what the outcome line says of it; never a text of the event."""
+    """The answer and the facts for its outcome line; never a text of the event."""
 
     body: bytes
     facts: Mapping[str, Any]
@@ -55,10 +55,10 @@ class NoOverflow(Overflow):
     """Answers to events always fit their item."""
 
     def put(self, pointer: str, body: bytes) -> None:
-        raise Internal("an event's answer is larger than its item takes")
+        raise Internal("an event's answer is too large for its item")
 
     def get(self, pointer: str) -> bytes:
-        raise Internal("an event's answer was stored where none is kept")
+        raise Internal("an event's answer points to the bucket, which does not hold answers to events")
 
 
 class HookedEvents:
@@ -116,7 +116,7 @@ class HookedEvents:
             kept = loads(stood.body)
             if kept["by"] == key:
                 return Result(canonical(kept["answer"]), stood.ok)
-            return Result(acknowledgement(event, self._clock()))  # handled under another id, decision and all
+            return Result(acknowledgement(event, self._clock()))  # handled under another id, with its decision
 
         work = run_hook_once_per_dedupe_key if event.dedupe_key else run_hook
         return self._pieces.perform(key, mark, work, until_ms=until_ms, needs_ms=HOOK_NEEDS_MS)
@@ -130,7 +130,7 @@ class HookedEvents:
             if error.retryable:
                 raise
             raise self._failed(event, error) from error
-        except Exception as bug:  # a hook's bug: logged without its text, which may be the event's
+        except Exception as bug:  # a hook's bug: its text is not logged, because it may quote the event
             raise self._failed(event, bug) from bug
         reason = None if decision is None else withheld(decision, event)
         if reason is not None:
@@ -140,7 +140,7 @@ class HookedEvents:
 
     def _failed(self, event: AgentEvent, error: Exception) -> Retryable:
         self._log.warning("agent_event_hook_failed", event_type=event.event_type, **fault_of(error))
-        return Retryable("the event's hook failed; the runtime's log says where")
+        return Retryable("the event's hook failed; the runtime's log names the place")
 
 
 class AgentEvents:
@@ -172,7 +172,7 @@ class AgentEvents:
 
 
 def acknowledgement(event: AgentEvent, now_ms: int, decision: dict[str, Json] | None = None) -> bytes:
-    """The success body; it names the event's type, which is one of eleven words, and nothing else of the event."""
+    """The success body; of the event it names only the type, which is one of eleven words."""
     decided = {} if decision is None else {"decision": decision}
     return canonical({"ok": True, "acked_at": now_ms, "detail": f"received {event.event_type}", **decided})
 
@@ -186,19 +186,19 @@ def to_wire(decision: Decision, event: AgentEvent) -> dict[str, Json]:
 
 
 def withheld(decision: object, event: AgentEvent) -> str | None:
-    """Why a decision must not be sent, in words of ours; None when it may."""
+    """Why a decision must not be sent, without a word of the hook's; None when it may be sent."""
     if not isinstance(decision, Decision):
-        return "the hook returned something else than a Decision"
-    made: Any = decision  # a hook's code may be unchecked, so no member is sure to have its type
+        return "the hook must return a Decision or None"
+    made: Any = decision  # a hook's code may be unchecked, so any member may have a wrong type
     texts = (made.decision_id or "made of the event's id", made.action)
     if not all(isinstance(text, str) and text.strip() for text in texts):
-        return "decision_id and action are non-blank texts"
+        return "decision_id and action must be non-blank strings"
     if made.route not in ROUTES:
-        return f"route is one of {', '.join(ROUTES)}"
+        return f"route must be one of {', '.join(ROUTES)}"
     if not isinstance(made.reason, str | None):
-        return "reason is a text"
+        return "reason must be a string"
     if made.route != "noop" and made.action not in event.allowed_actions:
-        return "action is none of the event's allowed_actions"
+        return "action must be one of the event's allowed_actions"
     return _unwritable(to_wire(decision, event))
 
 

@@ -10,7 +10,7 @@ from piecework.runtime.messages import Count, Id, Message
 
 
 def _as_text(value: Json) -> Json:
-    """A text as it is; any other value as the JSON text it would be, as the kernel's own reader has it."""
+    """A string as it is; any other value as its JSON text, as the kernel's own reader does."""
     return value if value is None or isinstance(value, str) else canonical(value).decode("utf-8")
 
 
@@ -18,7 +18,7 @@ JsonText = Annotated[str | None, BeforeValidator(_as_text, json_schema_input_typ
 
 
 class AgentCard(Message):
-    """Who an agent says it is."""
+    """An agent's description of itself."""
 
     agent_id: str
     node_id: str | None = None
@@ -29,7 +29,7 @@ class AgentCard(Message):
 
 
 class AgentEnvelope(Message):
-    """The signed message that an event came with."""
+    """The signed message that came with an event."""
 
     protocol: str
     transport_profile: str | None = None

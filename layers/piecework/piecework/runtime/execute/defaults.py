@@ -1,4 +1,4 @@
-"""What holds for a contract that states no evidence policy (runtime specification 2.3)."""
+"""The limits of a contract without an evidence policy (runtime specification 2.3)."""
 
 from typing import Final
 

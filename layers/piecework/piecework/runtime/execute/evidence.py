@@ -1,6 +1,6 @@
-"""What the kernel refuses in evidence, checked before answering (runtime specification 6.1).
+"""Checks evidence, before the answer, for what the kernel refuses (runtime specification 6.1).
 
-Evidence that would fail is shortened where it is text and dropped otherwise; the output is never touched.
+Evidence that the kernel would refuse is shortened if it is text and dropped otherwise. The output is never changed.
 """
 
 import base64
@@ -23,13 +23,13 @@ SHORTENED: Final = "\n[shortened]"
 _MEDIA_TYPES: Final = ("image/", "video/", "audio/")
 _DATA_URI: Final = re.compile(r"data:(?:image|video|audio)/", re.IGNORECASE)
 _BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_=-]{64,}")
-_SNIFFED: Final = 32  # characters decoded of a run; signatures end within their 24 bytes
+_SNIFFED: Final = 32  # characters that are decoded of a base64 run; file signatures lie within their 24 bytes
 _SIGNATURES: Final = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"\x1a\x45\xdf\xa3", b"OggS", b"fLaC", b"ID3")
 _RIFF_KINDS: Final = (b"WAVE", b"WEBP", b"AVI ")
 
 
 def admit(evidence: Iterable[Evidence], policy: EvidencePolicy, room: int = TOTAL_BYTES) -> list[Evidence]:
-    """The evidence the kernel will take, in order, within `room` bytes of escaped JSON."""
+    """The evidence that the kernel accepts, in order, within `room` bytes of escaped JSON."""
     limit = min(policy.max_inline_evidence_bytes, INLINE_EVIDENCE_BYTES)
     admitted: list[Evidence] = []
     for item in evidence:
@@ -44,7 +44,7 @@ def admit(evidence: Iterable[Evidence], policy: EvidencePolicy, room: int = TOTA
 
 
 def admit_refs(refs: Sequence[dict[str, Json]], verify_cost_units: int | None) -> list[dict[str, Json]]:
-    """As many references as fit the kernel's event and the verify budget pays for: one unit per distinct digest."""
+    """The references that fit the kernel's event and the verify budget, which pays one unit per distinct digest."""
     affordable = len(refs) if verify_cost_units is None else max(0, verify_cost_units - VERDICT_UNITS)
     room, digests, admitted = TOTAL_BYTES - len("[]"), set[str](), []
     for ref in refs:
@@ -76,7 +76,7 @@ def _fit(item: Evidence, allowed: Sequence[str], limit: int) -> Evidence | None:
 
 
 def _is_read(raw: bytes) -> bool:
-    """Whether every kernel's codec reads this JSON. Raises BadRequest where the strictest does not."""
+    """Whether the codecs of all kernels read this JSON. Raises BadRequest where the strictest does not."""
     check_depth(raw, MAX_DEPTH_READ)
     return not holds_kernel_number(loads(raw))
 

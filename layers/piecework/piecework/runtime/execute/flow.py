@@ -1,7 +1,7 @@
 """The execute flow: one answer per (caller, task, execution, attempt), in the shape the kernel accepts.
 
-Order: read → claim → run the executor → check its output → evidence to S3 → record → answer. Everything that can be
-refused without running is refused before the claim. Runtime specification 2.2, 2.5, 3, 6.1.
+Order: read → claim → run the executor → check its output → evidence to S3 → record → answer. A request that can be
+refused without a run is refused before the claim. Runtime specification 2.2, 2.5, 3, 6.1.
 """
 
 import re
@@ -23,10 +23,10 @@ from piecework.runtime.execute.evidence import TOTAL_BYTES, admit, admit_refs
 from piecework.runtime.execute.messages import Contract, ExecuteRequest, read_contract, read_request
 from piecework.schemas import Checker, SchemaRejected, compile_schema, minimal_ok
 
-IDS: Final = ("task_id", "execution_id", "attempt_id")  # what an outcome line names
-OUTPUT_LEVELS: Final = MAX_DEPTH_READ - 1  # the answer is one more
+IDS: Final = ("task_id", "execution_id", "attempt_id")  # the ids in an outcome line
+OUTPUT_LEVELS: Final = MAX_DEPTH_READ - 1  # the answer around it is one level more
 OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger candidate
-MOST_READ: Final = 4 * OUTPUT_BYTES  # before numbers are written in their shared form, which may be shorter
+MOST_READ: Final = 4 * OUTPUT_BYTES  # of the executor's own text; the form that all kernels share may be shorter
 TOO_LARGE: Final = f"the output is over {OUTPUT_BYTES} bytes"
 FAILS_MINIMAL: Final = "the output fails the kernel's own check of type, required or properties"
 MIME_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+(?:; ?[a-z0-9-]+=[a-zA-Z0-9.+-]+)?")
@@ -40,8 +40,8 @@ STAGES: Final[Mapping[str, Stage]] = {
     "diverge_mode": "diverge",
 }
 
-# Members of the request by level (specification 2.2 to 2.4). What is not named here is ignored, so it is no part of the
-# fingerprint either; free-form values (inputs, output_schema, …) are taken whole.
+# Members of the request by level (specification 2.2 to 2.4). Other members are ignored, so the fingerprint does not
+# cover them either; free-form values (inputs, output_schema, …) are taken whole.
 WHOLE: Final[Mapping[str, Any]] = {}
 KNOWN: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("task_id", "execution_id", "task_type", "inputs", "profile", "stage", "attempt_id"), WHOLE),
@@ -72,7 +72,7 @@ KNOWN: Final[Mapping[str, Any]] = {
 
 
 class Judged(NamedTuple):
-    """An output as it will be read back (tuples become lists), and why it is refused if so."""
+    """An output as readers get it (tuples become lists), and why it is refused, if it is."""
 
     output: Json
     problem: str | None
@@ -80,7 +80,7 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One request, read and checked, with who serves it."""
+    """One request, read and checked, with the executor that serves it."""
 
     request: ExecuteRequest
     contract: Contract
@@ -100,7 +100,7 @@ class Order:
         return self.judge(output).problem
 
     def judge(self, output: Json) -> Judged:
-        """The output as it will be read back, and its problem; an executor that asked first is not judged twice."""
+        """The output as readers get it, and its problem; one that the executor had checked is not checked again."""
         try:
             raw = written(output, OUTPUT_LEVELS)
             judged = self.last.get(raw)
@@ -131,7 +131,7 @@ class Order:
 
 
 class Executed(NamedTuple):
-    """The answer, whether it is a permanent failure, what the outcome line says, and who made it, unless it is old."""
+    """The answer, whether it is a permanent failure, the facts of its outcome line, and the maker of a fresh answer."""
 
     body: bytes
     ok: bool
@@ -186,7 +186,7 @@ class Execute:
     ) -> Executed:
         """Answer one ExecuteRequest before `until_ms` (epoch ms).
 
-        A run of ours may go on until `run_until_ms`, past its own request: its answer is recorded for the resend.
+        A run may go on until `run_until_ms`, past its own request: its answer is recorded for the resend.
 
         Raises:
             Unprocessable: a member is missing, mistyped, or names an unknown profile.
@@ -245,10 +245,10 @@ class Execute:
             return _failure("refused", refusal.message)
         except PieceworkError:
             raise
-        except Exception as bug:  # an executor's bug: its text may quote the task
+        except Exception as bug:  # an executor's bug; its text may quote the task
             self._log.warning("executor_failed", executor=order.executor.name, **fault_of(bug))
             raise Internal("the executor failed; the runtime's log has the reason") from bug
-        run.right.check()  # before anything is stored
+        run.right.check()  # before storing anything
         output, problem = order.judge(outcome.output)
         if problem is not None:
             return _failure("no_valid_output", f"no output that fits output_schema: {problem}")
@@ -286,7 +286,7 @@ class Execute:
 
 
 def task_of(order: Order, deadline_ms: int) -> Task:
-    """The request as an executor gets it, to be done by `deadline_ms` (epoch ms)."""
+    """The request as an executor gets it, with its end at `deadline_ms` (epoch ms)."""
     request = order.request
     prompt = request.inputs.get("prompt") if isinstance(request.inputs, dict) else None
     raw_stage = request.stage.lower()
@@ -312,18 +312,18 @@ def task_of(order: Order, deadline_ms: int) -> Task:
 
 
 def name_of_maker(order: Order, run: Run) -> str:
-    """The executor that really ran, and behind a slash the model, where the executor notes one."""
+    """The executor that ran, followed by a slash and the model if the executor notes one."""
     model = run.facts.get("model", "")
     return f"{order.executor.name}/{model}"[:MAKER_CHARACTERS] if model else order.executor.name
 
 
 def fingerprint_of(body: dict[str, Json]) -> Fingerprint:
-    """The fingerprint of a request: whatever members nobody asked for, their order and their spacing (3.3)."""
+    """The fingerprint of a request; unknown members, order and spacing do not change it (3.3)."""
     return fingerprint(_known(body, KNOWN))
 
 
 def _known(value: Json, known: Mapping[str, Any]) -> Json:
-    """The value without the members that nobody asked for, and without null ones that may as well be absent."""
+    """The value without its unknown members, and without null members that mean the same as absent ones."""
     if not known or not isinstance(value, dict):
         return value
     kept = {}
@@ -339,15 +339,15 @@ def _failure(code: str, message: str) -> Result:
 
 
 def ids_of(body: Mapping[str, Json]) -> dict[str, Json]:
-    """The ids that a body has, whatever else is wrong with it, for the outcome line."""
+    """The ids of a body for the outcome line, also of a body that is otherwise wrong."""
     return {name: value for name in IDS if isinstance(value := body.get(name), str)}
 
 
 def _facts(order: Order, answer: Answer, runs: list[Run]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for run in runs:
-        facts |= run.facts  # first: an executor's notes never stand for what the door says itself
-    facts |= {"executor": order.executor.name if runs else None}  # who answered before may be another one
+        facts |= run.facts  # first, so that an executor's notes never replace the door's own facts
+    facts |= {"executor": order.executor.name if runs else None}  # another executor may have made the recorded answer
     ids = {name: getattr(order.request, name) for name in IDS}
     facts |= {"caller": order.caller, "stage": order.request.stage[:32], **ids}
     return facts | {"replayed": answer.replayed, "waited": answer.waited, "took_over": answer.took_over}

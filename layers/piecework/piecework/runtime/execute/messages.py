@@ -1,7 +1,7 @@
-"""POST /execute as it is used (runtime specification 2.2 to 2.4), read without a model while nothing is wrong.
+"""The members of POST /execute that we use (runtime specification 2.2 to 2.4), read without pydantic if all is well.
 
-`models` is the authority: it is imported only for a request that does not look right at once, decides, and
-names the members to change. A test holds that both readings agree.
+`models` is the authority. It is imported only for a request that does not look right at once; it then decides and names
+the members to change. A test checks that both readings agree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,17 @@ from typing import Any, Final
 from piecework.jsons import U64_MAX, Json
 from piecework.runtime.execute.defaults import INLINE_EVIDENCE_BYTES, MIMES
 
-IDS: Final = ("task_id", "execution_id", "attempt_id")  # together they name a piece, so an empty one would name many
+IDS: Final = (
+    "task_id",
+    "execution_id",
+    "attempt_id",
+)  # together they name a piece, so an empty one would name many pieces
 TEXTS: Final = (*IDS, "task_type", "profile", "stage")
 
 
 @dataclass(frozen=True, slots=True)
 class EvidencePolicy:
-    """What inline evidence the contract admits."""
+    """The inline evidence that the contract admits."""
 
     max_inline_evidence_bytes: int = INLINE_EVIDENCE_BYTES
     inline_mime_allowlist: Sequence[str] = MIMES
@@ -34,7 +38,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class ExecuteRequest:
-    """POST /execute; `task_contract` is whole, as it came."""
+    """POST /execute; `task_contract` is the whole contract, unchanged."""
 
     task_id: str
     execution_id: str
@@ -63,7 +67,7 @@ def read_request(body: dict[str, Json]) -> ExecuteRequest:
 
 
 def read_contract(contract: dict[str, Json]) -> Contract:
-    """Read what shapes an answer from a TaskContract.
+    """Read the members of a TaskContract that shape an answer.
 
     Raises:
         Unprocessable: members are missing or of the wrong type; the message names them, never their values.
@@ -106,7 +110,7 @@ def _is_count(value: Json) -> bool:
 
 
 def _explained(model: str, value: dict[str, Json], under: str = "") -> Any:
-    """What the models say of a value that did not look right: they raise, or it is read by them."""
+    """Read a value that did not look right by the models, which raise or return it."""
     from piecework.runtime.execute import models
     from piecework.runtime.messages import parse
 

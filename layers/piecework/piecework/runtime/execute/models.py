@@ -1,7 +1,7 @@
-"""The models of POST /execute (runtime specification 2.2 to 2.4): what is published, and what explains a refusal.
+"""The models of POST /execute (runtime specification 2.2 to 2.4): they are published, and they explain a refusal.
 
-A request that is as it should be is read without them (`messages`), because importing pydantic costs the
-function a fifth of its cold start.
+A right request is read without them (`messages`), because the import of pydantic takes a fifth of the function's cold
+start.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from piecework.runtime.messages import Count, Id, Message
 
 
 class EvidencePolicy(Message):
-    """What inline evidence the contract admits."""
+    """The inline evidence that the contract admits."""
 
     max_inline_evidence_bytes: Count = INLINE_EVIDENCE_BYTES
     inline_mime_allowlist: list[str] = Field(default=list(MIMES))
@@ -26,7 +26,7 @@ class Budget(Message):
 
 
 class Contract(Message):
-    """The members of a TaskContract that shape an answer; the rest reaches the executor as it came (2.3)."""
+    """The members of a TaskContract that shape an answer; the rest reaches the executor unchanged (2.3)."""
 
     output_schema: Any
     evidence_policy: EvidencePolicy = EvidencePolicy()

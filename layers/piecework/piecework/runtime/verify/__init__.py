@@ -1,1 +1,1 @@
-"""POST /verify, its policies and the look at evidence."""
+"""POST /verify, its policies and the check of evidence."""

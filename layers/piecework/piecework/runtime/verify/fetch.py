@@ -1,7 +1,7 @@
-"""Is the evidence there? Bytes behind a candidate's references, compared with their digests (specification 4.1 (c)).
+"""The check that evidence exists: it compares the bytes behind references with their digests (specification 4.1 (c)).
 
-References under our own artifact base are read from the store and never over the network. Others are fetched only in
-mode `all`, through a fetcher that refuses every address that is not public.
+References under our own artifact base are read from the store, never over the network. Others are fetched only in mode
+`all`, by a fetcher that refuses every address that is not public.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from piecework.runtime.verify.flow import NOTHING_FOUND, CheckEvidence, Findings
 
 MAX_REFERENCES: Final = 32  # a kernel sends up to 447 with its sample contract
 WORKERS: Final = 8  # bodies in memory at once
-TOGETHER_SECONDS: Final = 15.0  # half of what a kernel waits for the verdict
+TOGETHER_SECONDS: Final = 15.0  # half of the time that a kernel waits for the verdict
 TIMED_OUT: Final = "fetch_timed_out"
 _DIGEST: Final = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
 _DENIED: Final = (401, 403)
@@ -34,7 +34,7 @@ Reference = Mapping[str, Json]
 
 
 class FetchEvidence(StrEnum):
-    """What is looked at: nothing, our own artifacts, or everything that can be fetched safely."""
+    """Which evidence is checked: none, our own artifacts, or all that can be fetched safely."""
 
     OFF = "off"
     OWN = "own"
@@ -62,7 +62,7 @@ Get = Callable[[str], Answered]
 
 
 class EvidenceCheck:
-    """Looks at the evidence as the deployment's `FetchEvidence` says."""
+    """Checks the evidence that the deployment's `FetchEvidence` names."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class EvidenceCheck:
             return NOTHING_FOUND
         notes: tuple[str, ...] = ()
         if (skipped := len(checked) - MAX_REFERENCES) > 0:
-            notes = (f"{skipped} references over the first {MAX_REFERENCES} were not looked at",)
+            notes = (f"{skipped} references over the first {MAX_REFERENCES} were not checked",)
         return Findings(self._look(base, checked[:MAX_REFERENCES]), notes)
 
     def _look(self, base: str, references: Sequence[Reference]) -> tuple[int, ...]:
@@ -103,10 +103,10 @@ class EvidenceCheck:
         return tuple(sorted(codes))
 
     def _code(self, base: str, reference: Reference) -> int:
-        """The reason code against one reference, 0 when nothing speaks against it."""
+        """The reason code against one reference; 0 when it holds."""
         digest, uri = _DIGEST.fullmatch(str(reference.get("digest"))), _uri(reference)
         if digest is None:
-            return EVIDENCE_UNREACHABLE  # nothing its bytes could be compared with
+            return EVIDENCE_UNREACHABLE  # without a digest its bytes cannot be compared
         try:
             code, data = self._own(uri.removeprefix(base)) if uri.startswith(base) else self._foreign(uri)
         except PieceworkError as error:
@@ -135,7 +135,7 @@ def _uri(reference: Reference) -> str:
 
 
 def _compare(data: bytes, digest: str, size: Json) -> int:
-    """Sizes that are no integer of 64 bits are placeholders and prove nothing."""
+    """A stated size that is not an integer of 64 bits is a placeholder and is not compared."""
     other_size = type(size) is int and size != len(data)
     same = hashlib.sha256(data).hexdigest() == digest and not other_size
     return 0 if same else EVIDENCE_DIGEST_MISMATCH

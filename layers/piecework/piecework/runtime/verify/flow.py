@@ -1,8 +1,8 @@
 """POST /verify: judge a candidate under its policy and state the verdict (specification 2.7, 4, 5).
 
-Pure but for `check_evidence`, so nothing is stored and a repeated request gets the same answer. Two schema checks must
-both pass: the kernel's minimal one, because the kernel refuses a verdict its own evaluation contradicts, and full JSON
-Schema, because that is what the caller wrote.
+Pure but for `check_evidence`: nothing is stored, and a repeated request gets the same answer. Two schema checks must
+both pass: the kernel's minimal one, because the kernel refuses a verdict that its own evaluation contradicts, and full
+JSON Schema, because the caller wrote one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ INCONCLUSIVE_CODES: Final = frozenset({EVIDENCE_UNREACHABLE, EVIDENCE_TIMEOUT, E
 
 
 class VerifyRequest(Protocol):
-    """What there is to judge."""
+    """The candidate to judge, and the policy to judge it by."""
 
     @property
     def candidate(self) -> Candidate: ...
@@ -39,7 +39,7 @@ class VerifyRequest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Under which provider and model a verdict is stated; kernels keep reputation under the pair."""
+    """The provider and model that state a verdict; kernels keep reputation under the pair."""
 
     provider_family: str
     model_id: str
@@ -47,7 +47,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What looking at the evidence showed: no codes when nothing speaks against it; `notes` go to the log."""
+    """The result of the evidence check: reason codes, empty when the evidence holds; `notes` go to the log."""
 
     codes: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ NULL_DIGEST: Final = "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f9
 
 
 class Fit(NamedTuple):
-    """Whether an output fits its schema as far as that can be told, and what is said of it besides."""
+    """Whether an output fits its schema, None when that cannot be told, and a note for the log."""
 
     passes: bool
     findings: Findings = NOTHING_FOUND
@@ -69,13 +69,13 @@ CheckEvidence = Callable[[Sequence[Mapping[str, Json]]], Findings]
 
 
 def no_evidence_check(references: Sequence[Mapping[str, Json]]) -> Findings:
-    """Evidence is not looked at."""
+    """Accept all evidence without a check."""
     return NOTHING_FOUND
 
 
 @dataclass(frozen=True, slots=True)
 class StatedVerdict:
-    """A verdict with who states it and the hash that a vote signs; `hash_rule` and `notes` are for the log."""
+    """A verdict with its identity and the hash that a vote signs; `hash_rule` and `notes` go to the log."""
 
     verification_status: str
     passed: bool
@@ -100,7 +100,7 @@ class StatedVerdict:
         }
 
     def log_fields(self) -> dict[str, Any]:
-        """What the outcome line tells an operator."""
+        """The facts of the outcome line."""
         return {
             "verification_status": self.verification_status,
             "reason_codes": list(self.reason_codes),
@@ -128,7 +128,7 @@ def verify(
     if not is_elsewhere(candidate):
         fit = fit_of(request.output_schema, candidate.output)
         verdict = weigh(bound.policy.evaluate(candidate, binding.policy_params, fit.passes), fit.findings)
-    if verdict.passed and candidate.evidence_refs:  # a definite failure outweighs all that evidence could show
+    if verdict.passed and candidate.evidence_refs:  # a definite failure outweighs any evidence
         verdict = weigh(verdict, check_evidence(candidate.evidence_refs))
     if verdict.passed and empty_reason_codes_on_pass:
         verdict = replace(verdict, reason_codes=())
@@ -160,7 +160,7 @@ def state(verdict: Verdict, request: VerifyRequest, identity: Identity, hash_rul
 
 
 def is_elsewhere(candidate: Candidate) -> bool:
-    """Whether the output was not sent along and its reference says that there is one: the node may still fetch it."""
+    """Whether the output was not sent but its reference names one, which the node may still fetch."""
     stated = candidate.output_ref.get("digest") if candidate.output is None else None
     return isinstance(stated, str) and bool(stated.strip()) and stated.removeprefix("sha256:") != NULL_DIGEST
 
@@ -168,15 +168,15 @@ def is_elsewhere(candidate: Candidate) -> bool:
 def fit_of(schema: Json, output: Json) -> Fit:
     """Whether both schema checks pass; a null output never fits.
 
-    A schema that we do not evaluate fails nothing that the kernel's own check passes, since it is not the candidate's
-    doing. A candidate that is too costly to check is left open: it may have been made so.
+    A schema that we cannot evaluate is not the candidate's fault, so then the kernel's own check decides. A candidate
+    that is too costly to check is left open, because somebody may have made it so.
     """
     if output is None or not minimal_ok(schema, output):
         return Fit(False)
     try:
         checker = compile_schema(schema)
     except SchemaRejected as reason:
-        return Fit(True, Findings(notes=(f"checked by type, required and properties alone: {reason.message}",)))
+        return Fit(True, Findings(notes=(f"checked only by type, required and properties: {reason.message}",)))
     try:
         return Fit(checker.is_valid(output))
     except SchemaRejected as reason:
@@ -184,7 +184,7 @@ def fit_of(schema: Json, output: Json) -> Fit:
 
 
 def weigh(verdict: Verdict, findings: Findings) -> Verdict:
-    """A passing verdict in the light of what was found: other bytes fail it, what is out of reach leaves it open."""
+    """A passing verdict after the evidence check: wrong bytes fail it, unreachable bytes leave it open."""
     if not verdict.passed:
         return replace(verdict, notes=verdict.notes + findings.notes)
     notes = verdict.notes + findings.notes

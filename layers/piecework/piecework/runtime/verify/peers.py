@@ -15,7 +15,7 @@ COMPARED_MEMBERS: Final = ("decision", "answer")  # the members a kernel itself 
 
 
 def disagrees_with_peers(candidate: Candidate) -> bool:
-    """True when more than half of the peers share an answer that is not the candidate's; no peers, no objection."""
+    """True when more than half of the peers share an answer that is not the candidate's; False without peers."""
     peers = _peers(candidate.evidence_inline, candidate.candidate_id)
     if not peers:
         return False
@@ -28,7 +28,7 @@ def disagrees_with_peers(candidate: Candidate) -> bool:
 
 
 def _peers(evidence: Sequence[Mapping[str, Json]], own_id: str) -> dict[str, Json]:
-    """Outputs by candidate id: the first statement of each peer counts, one's own is no peer."""
+    """The peers' outputs by candidate id: the first statement of each counts, and the candidate is not its own peer."""
     peers: dict[str, Json] = {}
     for peer in _stated(evidence):
         peer_id = peer.get("candidate_id")
@@ -45,14 +45,14 @@ def _stated(evidence: Sequence[Mapping[str, Json]]) -> Iterator[Mapping[str, Jso
         try:
             document = loads_exact(content)
         except BadRequest:
-            continue  # not ours to judge: inline evidence is any text its author liked
+            continue  # inline evidence may be any text, so this is not an error
         stated = document.get(MARKER) if isinstance(document, dict) else None
         if isinstance(stated, list):
             yield from (peer for peer in stated if isinstance(peer, dict))
 
 
 def _ballot(output: Json, member: str | None) -> str:
-    """What an output votes for: its normalised member, or the whole output; empty when it abstains."""
+    """The vote of an output: its normalised member, or the whole output; empty when it abstains."""
     if member is not None:
         return _text(output, member)
     try:

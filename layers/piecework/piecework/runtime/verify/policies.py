@@ -29,7 +29,7 @@ from piecework.settings import PolicyHashMode
 PREFIX: Final = "sha256:"
 LONGEST_SHOWN: Final = 64  # characters of a caller's own text in an error or a log line
 MOST_NOTES: Final = 16
-# Unicode White_Space, what the kernel trims; Python's own strip() would take U+001C to U+001F as well.
+# Unicode White_Space, which the kernel trims; Python's own strip() would also remove U+001C to U+001F.
 WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -52,7 +52,7 @@ class Binding(Protocol):
 
 
 def schema_only(candidate: Candidate, params: Json, schema_ok: bool) -> Verdict:
-    """`vp.schema_only.v1`: the output fits, nothing else."""
+    """`vp.schema_only.v1`: the output fits its schema."""
     return SCHEMA_PASSED if schema_ok else SCHEMA_FAILED
 
 
@@ -80,7 +80,7 @@ def crosscheck(candidate: Candidate, params: Json, schema_ok: bool) -> Verdict:
     summary = output.get("check_summary") if isinstance(output, dict) else None
     if not isinstance(summary, str) or not summary.strip(WHITE_SPACE):
         codes.append(CHECK_SUMMARY_MISSING)
-    score = 0.9 if codes == [SCHEMA_OK] else 0.3  # fixed before the least score is looked at, as in the kernel
+    score = 0.9 if codes == [SCHEMA_OK] else 0.3  # fixed before the comparison with the least score, as in the kernel
     least = _double(params.get("min_score")) if isinstance(params, dict) else None
     if least is not None and least > score:
         codes.append(SCORE_TOO_LOW)
@@ -91,7 +91,7 @@ def crosscheck(candidate: Candidate, params: Json, schema_ok: bool) -> Verdict:
 
 
 def _double(value: Json) -> float | None:
-    """A number as the kernel compares it, or None: what is beyond a double counts as no number."""
+    """A number as the kernel compares it, or None; a number beyond a double does not count."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -102,20 +102,20 @@ def _double(value: Json) -> float | None:
 
 
 def _unsigned(value: Json) -> int | None:
-    """An unsigned integer of 64 bits, or None; `-0` is one to newer kernels and none to older ones."""
+    """An unsigned integer of 64 bits, or None; newer kernels count `-0`, older ones do not."""
     if isinstance(value, WrittenFloat) and value.text == "0":
         return 0
     return value if type(value) is int and value >= 0 else None
 
 
 def _longest_form(output: Json) -> int:
-    """Bytes of the output in canonical form: newer and older kernels count numbers differently, the most counts."""
+    """Bytes of the output in canonical form; newer and older kernels write numbers differently: the larger counts."""
     size = len(canonical(output))
     if not holds_written(output):
         return size
     try:
         return max(size, len(older_canonical(output)))
-    except ValueError:  # a number beyond a double: no older kernel holds this output
+    except ValueError:  # a number beyond a double: older kernels cannot hold this output
         return size
 
 
@@ -124,7 +124,7 @@ def _confidence(output: Json) -> float:
 
 
 def _within_bounds(output: Json, params: Mapping[str, Json]) -> tuple[bool, tuple[str, ...]]:
-    """Whether each `min_<member>`/`max_<member>` holds, and the parameters that bound nothing."""
+    """Whether each `min_<member>`/`max_<member>` holds, and the parameters that match no member."""
     within, unmatched = True, list[str]()
     for name, bound in params.items():
         side, _, member = name.partition("_")
@@ -175,14 +175,14 @@ BUILT_IN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The policy a binding names, and which rule accepted its hash: kernel, extra, docs or lenient."""
+    """The policy that a binding names, and the rule that accepted its hash: kernel, extra, docs or lenient."""
 
     policy: Policy
     rule: str
 
 
 class BindingRules:
-    """Which policies, versions and hashes are evaluated."""
+    """The policies, versions and hashes that this deployment accepts."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class BindingRules:
         self._policies = {policy.policy_id: policy for policy in BUILT_IN}
         for policy in own:
             if policy.policy_id in self._policies:
-                raise SettingsError(f"policy {policy.policy_id} is built in; give your own another id")
+                raise SettingsError(f"policy {policy.policy_id} is built in; give your own policy another id")
             self._policies[policy.policy_id] = policy
         self._kernel = {policy_id: kernel_policy_hash(policy) for policy_id, policy in self._policies.items()}
         self._extra = extra or {}
@@ -212,7 +212,7 @@ class BindingRules:
         """The policy to evaluate.
 
         Raises:
-            PolicyBindingInvalid: its id, version or hash is not accepted; checked in this order.
+            PolicyBindingInvalid: its id, version or hash is not accepted, checked in this order.
         """
         policy = self._policies.get(binding.policy_id)
         if policy is None:
@@ -226,7 +226,7 @@ class BindingRules:
 
     def _accepting_rule(self, binding: Binding) -> str | None:
         policy_id, received = binding.policy_id, binding.policy_hash
-        strict = self._mode == "strict"  # exactly the kernel's rule, which knows no prefix
+        strict = self._mode == "strict"  # exactly the kernel's rule, which does not accept a prefix
         bare = received if strict else received.removeprefix(PREFIX)
         if bare == self._kernel[policy_id]:
             return "kernel"
@@ -242,7 +242,7 @@ def _extra_hashes(listed: str) -> dict[str, set[str]]:
     for entry in filter(None, map(str.strip, listed.split(","))):
         policy_id, _, accepted = entry.partition("=")
         if not policy_id or not accepted:
-            raise SettingsError("each extra policy hash is written policy_id=hash")
+            raise SettingsError("each extra policy hash must have the form policy_id=hash")
         hashes.setdefault(policy_id, set()).update((accepted, accepted.removeprefix(PREFIX)))
     return hashes
 
