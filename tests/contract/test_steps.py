@@ -182,7 +182,7 @@ def test_a_tool_call_that_no_door_could_make_is_refused_by_what_is_wrong(a_run, 
 
 
 def test_a_door_without_tools_refuses_them_in_the_same_words(a_run):
-    with pytest.raises(Refused, match="this door has no tools"):
+    with pytest.raises(Refused, match="this door does not have tools"):
         a_run().tool("pay.refund", {"cents": 1})
     with pytest.raises(Refused, match=r"run\.tool cannot be called inside run\.step"):
         a_run().step("s", lambda: pytest.fail("unreachable") if a_run().tool("t") else None)

@@ -1,1 +1,1 @@
-"""What outlives a process: pieces, their steps, leases, due times and evidence."""
+"""State that outlives a process: pieces, their steps, leases, due times and evidence."""

@@ -1,4 +1,4 @@
-"""Artifacts: evidence bytes addressed by their SHA-256 and a random token, which together need no other credential."""
+"""Artifacts: evidence bytes addressed by their SHA-256 and a random token, which together are the credential."""
 
 import hashlib
 import re
@@ -13,7 +13,7 @@ DIGEST_PATTERN: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class StoredArtifact(NamedTuple):
-    """Where an artifact can be fetched, and what it is."""
+    """The path and the digest of a stored artifact."""
 
     path: str  # "/artifacts/<digest>/<token>"
     digest: str  # lower-case hex SHA-256 of the bytes
@@ -28,7 +28,7 @@ class Served(NamedTuple):
 
 
 class EvidenceStore(Protocol):
-    """Keeps evidence bytes under `<digest>/<token>`, each written once."""
+    """Stores evidence bytes under `<digest>/<token>`, each written once."""
 
     def put(self, digest: str, token: str, data: bytes, mime: str) -> None: ...
 
@@ -36,12 +36,12 @@ class EvidenceStore(Protocol):
 
 
 def artifact_token() -> str:
-    """A fresh unguessable token of 128 random bits in 22 URL-safe characters."""
+    """A new unguessable token of 128 random bits in 22 URL-safe characters."""
     return secrets.token_urlsafe(16)
 
 
 def keep(store: EvidenceStore, data: bytes, mime: str, token: str) -> StoredArtifact:
-    """Store the bytes and say where they can be fetched."""
+    """Store the bytes and return their address."""
     digest = hashlib.sha256(data).hexdigest()
     store.put(digest, token, data, mime)
     return StoredArtifact(f"/artifacts/{digest}/{token}", digest, len(data))
@@ -51,10 +51,10 @@ def serve(store: EvidenceStore, digest: str, token: str) -> Served:
     """The bytes behind an artifact's address.
 
     Raises:
-        NotFound: the address is malformed, unknown, or its artifact has aged out.
+        NotFound: the address is malformed or unknown, or its artifact has expired.
     """
     well_formed = DIGEST_PATTERN.fullmatch(digest) and TOKEN_PATTERN.fullmatch(token)
     found = store.read(digest, token) if well_formed else None
     if found is None:
-        raise NotFound("no artifact at this address")
+        raise NotFound("an artifact does not exist at this address")
     return found

@@ -1,9 +1,9 @@
-"""Due times: what must be looked at again at a given time, whoever is alive then; shared by all doors.
+"""Due times: records that must be checked again at a given time, whichever process is alive then; shared by all doors.
 
-A due time is a row of its own, written in the same transaction as the record it is about, so that no record waits
-without one. Whoever fires a due time only *looks* at the record; the row goes when the record moves on, so a look that
-is lost is repeated by the next sweep. Three ways lead to a look: a delayed message for near times, the sweep of each
-minute as the net, and every touch of the record by a request.
+A due time is a row of its own, written in the same transaction as its record, so that a record never waits without one.
+Firing a due time only *checks* the record. The row is deleted when the record moves on, so the next sweep repeats a
+check that was lost. Three things lead to a check: a delayed message for near times, the sweep of each minute as a net,
+and every request that reads the record.
 """
 
 import zlib
@@ -16,13 +16,13 @@ from piecework.errors import BadRequest, PieceworkError
 
 SHARDS: Final = 8  # partitions per kind; one takes about 1,000 writes a second
 LONGEST_DELAY_MS: Final = 900_000  # of a queue's delayed message
-PORTION: Final = 10  # due times of a kind before the next kind has its turn; as many as a queue takes at once
-MOST_OF_A_KIND: Final = 1_000  # in one sweep; what is sent on as messages and not done yet is sent again by the next
+PORTION: Final = 10  # due times of a kind before the next kind's turn; a queue takes as many at once
+MOST_OF_A_KIND: Final = 1_000  # in one sweep; the next sweep sends those again whose messages are not done yet
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Due:
-    """Look at the record `id` of this kind at that time."""
+    """A time at which the record `id` of this kind must be checked."""
 
     at_ms: int
     kind: str
@@ -30,41 +30,41 @@ class Due:
 
     @property
     def partition(self) -> str:
-        """The partition of its row; a record's due times all lie in one."""
+        """The partition of its row; all due times of a record are in one partition."""
         return f"{self.kind}#{zlib.crc32(self.id.encode()) % SHARDS}"
 
     @property
     def sort(self) -> str:
-        """The place of its row in the partition: by time."""
+        """The sort key of its row: by time."""
         return f"{self.at_ms:015d}#{self.id}"
 
 
 class DueTimes(Protocol):
-    """Keeps due times."""
+    """The table of due times."""
 
     def put(self, due: Due) -> None: ...
 
     def remove(self, due: Due) -> None: ...
 
     def ripe(self, kind: str, now_ms: int) -> Iterable[Due]:
-        """Every due time of a kind that has come and can be read, oldest first within a partition."""
+        """The due times of a kind that have come and can be read, the oldest first within a partition."""
 
 
 class Looks(Protocol):
-    """Looks at some due times of a kind, or has them looked at."""
+    """Checks due times of one kind, or sends them to the function that does."""
 
     def __call__(self, portion: Sequence[Due], /) -> int:
-        """How many could not be; they stay for the next sweep."""
+        """How many could not be checked; they stay for the next sweep."""
 
 
 class Nudge(Protocol):
-    """Sends an early look at a due time on its way; it may be lost."""
+    """Sends a delayed message for an early check of a due time; it may be lost."""
 
     def __call__(self, due: Due, delay_ms: int) -> None: ...
 
 
 def due_at(partition: str, sort: str) -> Due | None:
-    """The due time of a stored row; None for a row that this version cannot read."""
+    """The due time in a stored row; None for a row that this version cannot read."""
     at_ms, parted, record_id = sort.partition("#")
     if not (parted and at_ms.isascii() and at_ms.isdecimal()):
         return None
@@ -72,24 +72,24 @@ def due_at(partition: str, sort: str) -> Due | None:
 
 
 def partitions(kind: str) -> list[str]:
-    """Every partition of a kind."""
+    """All partitions of a kind."""
     return [f"{kind}#{shard}" for shard in range(SHARDS)]
 
 
 def named_by(message: Mapping[str, Any], name: str) -> Due:
-    """The due time that a message is about, whose record's id has this name there.
+    """The due time in a message; `name` is the message's member with the record's id.
 
     Raises:
-        BadRequest: it names none.
+        BadRequest: the message does not name one.
     """
     at_ms, kind, record_id = message.get("due_ms"), message.get("kind"), message.get(name)
     if not (isinstance(at_ms, int) and isinstance(kind, str) and isinstance(record_id, str)):
-        raise BadRequest("this message names no due time")
+        raise BadRequest("this message does not name a due time")
     return Due(at_ms, kind, record_id)
 
 
 def one_by_one(fire: Callable[[Due], None], bug: Callable[[], None]) -> Looks:
-    """Looks that fire each due time by itself; `bug` is called while an unexpected error is being handled."""
+    """A check of each due time by itself; `bug` is called while an unexpected error is being handled."""
 
     def look(portion: Sequence[Due]) -> int:
         return sum(not _is_fired(fire, due, bug) for due in portion)
@@ -100,10 +100,10 @@ def one_by_one(fire: Callable[[Due], None], bug: Callable[[], None]) -> Looks:
 def sweep(
     times: DueTimes, looks: Mapping[str, Looks], now_ms: int, has_time: Callable[[], bool] = lambda: True
 ) -> dict[str, int]:
-    """Look at the due times that have come, in portions, kind by kind in turn, as long as there is time.
+    """Check the due times that have come, in portions, the kinds in turn, until `until_ms`.
 
-    Returns how many of each kind were looked at, how many could not be (`failed`), and, when time or the number of one
-    sweep ran out, how many kinds had more (`left`). What was not looked at stays and is met by the next sweep.
+    Returns how many of each kind were checked, how many could not be (`failed`), and how many kinds had more (`left`)
+    when the time or the number of one sweep ran out. The next sweep meets those that were not checked.
     """
     counts, ripe, taken = {"failed": 0}, {kind: iter(times.ripe(kind, now_ms)) for kind in looks}, Counter[str]()
     left = 0
@@ -128,7 +128,7 @@ def _count(counts: dict[str, int], kind: str, all_: int, failed: int) -> None:
 
 
 def _portion(ripe: Iterator[Due], counts: dict[str, int]) -> tuple[list[Due], bool]:
-    """The next few, and whether there may be more; where they cannot be read, the next sweep goes on."""
+    """The next portion, and whether there may be more; after a failed read the next sweep goes on."""
     portion: list[Due] = []
     try:
         for due in ripe:

@@ -1,4 +1,4 @@
-"""Pieces: one answer per key, however often it is asked for and wherever its runner dies.
+"""Pieces: one answer per key, however often it is requested and wherever its runner dies.
 
 A piece is one small item: `running` under a claim token and a short lease, then `done` or `failed` with its result,
 or `released` after a transient failure. Every write is conditional on the token, so a runner whose lease was taken
@@ -13,8 +13,8 @@ over can neither record nor release. The order of one fresh run, and what a rese
     | 5 answer sent                           | done: the recorded bytes, unchanged                              |
     | – release after a transient failure     | absent for a new request; waiters of this run share its failure  |
 
-A claim holds its right to run (`right.py`), which the work asks before each step and each effect: a run that comes back
-from a freeze after it was taken over ends there, and its caller gets the answer of the run that took over.
+A claim holds its right to run (`right.py`), which the work checks before each step and each effect: a run that was
+taken over while it was frozen ends there, and its caller gets the answer of the run that took over.
 
 Sources: runtime specification 1.1 and 3.3; design, "Pieces".
 """
@@ -36,7 +36,7 @@ from piecework.extend.right import LEASE_MS, Right, RightLost, Unleased
 from piecework.jsons.fingerprints import Fingerprint
 
 INLINE_LIMIT: Final = 16_384  # bytes of a result kept in the item; more would cost a write unit per KB at every renewal
-REASON_CHARACTERS: Final = 500  # of a transient failure's text, which an executor may have made as long as it likes
+REASON_CHARACTERS: Final = 500  # of a transient failure's text, which an executor may have made very long
 FIRST_GAP_SECONDS: Final = 0.05  # a waiter's first pause; short work answers its duplicates at once
 LONGEST_GAP_SECONDS: Final = 1.0  # a waiter costs at most one read a second
 GAP_GROWTH: Final = 1.5
@@ -44,7 +44,7 @@ RESULT_TTL_SECONDS: Final = 86_400  # a day; the kernel's own resends stop after
 
 
 class State(StrEnum):
-    """Where a piece stands."""
+    """The state of a piece."""
 
     RUNNING = "running"
     DONE = "done"
@@ -65,10 +65,10 @@ class Piece:
     pointer: str | None = None
     reason_code: str = ""
     reason: str = ""
-    exact: str = ""  # the fingerprint over the text of numbers; rows of earlier code have none
+    exact: str = ""  # the fingerprint over the text of numbers; empty in rows of earlier code
 
     def stands_for(self, mark: Fingerprint) -> bool:
-        """Whether this is the payload's own piece: by the exact fingerprint, or by the one that earlier code wrote."""
+        """Whether this is the payload's own piece, by the exact fingerprint or by the one that earlier code wrote."""
         return self.exact == mark.exact if self.exact else self.fingerprint == mark.older
 
     def is_recorded(self) -> bool:
@@ -82,14 +82,14 @@ class Piece:
 
 
 class Result(NamedTuple):
-    """What a run made: the answer's bytes, or with `ok=False` those of a permanent failure."""
+    """The result of a run: the answer's bytes, or with `ok=False` those of a permanent failure."""
 
     body: bytes
     ok: bool = True
 
 
 class Claim(NamedTuple):
-    """A piece that is ours to run, as long as its lease is renewed; `after` is what stood there before."""
+    """A piece that we may run while its lease is renewed; `after` is the item that the claim replaced."""
 
     key: str
     token: str
@@ -104,7 +104,7 @@ class Claim(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """A piece whose answer stands."""
+    """A piece with its recorded answer."""
 
     body: bytes
     ok: bool
@@ -117,11 +117,11 @@ class Running(NamedTuple):
 
 
 class Lapsed:
-    """A piece whose runner is gone; whoever claims it next runs it."""
+    """A piece whose runner is gone; the next claim runs it."""
 
 
 class Answer(NamedTuple):
-    """The one answer of a piece, and how this call came by it."""
+    """The one answer of a piece, and how this call got it."""
 
     body: bytes
     ok: bool
@@ -131,10 +131,10 @@ class Answer(NamedTuple):
 
 
 class PieceTable(Protocol):
-    """Keeps pieces; each method is one request, each write is conditional."""
+    """The table of pieces; each method is one request, each write is conditional."""
 
     def claim(self, key: str, piece: Piece, now_ms: int) -> tuple[bool, Piece | None]:
-        """Put `piece` if nothing live stands at `key`: (True, what it replaced) or (False, what stands)."""
+        """Put `piece` unless a live one is at `key`: (True, the replaced item) or (False, the live one)."""
 
     def renew(self, key: str, token: str, lease_until_ms: int) -> None:
         """Move the lease of a running piece. Raises LeaseLost."""
@@ -143,14 +143,14 @@ class PieceTable(Protocol):
         """Turn a running piece into a recorded one. Raises LeaseLost."""
 
     def release(self, key: str, token: str, reason_code: str, reason: str) -> None:
-        """Give a running piece up after a transient failure. Raises LeaseLost."""
+        """Give up a running piece after a transient failure. Raises LeaseLost."""
 
     def read(self, key: str) -> Piece | None:
-        """The piece as it stands, strongly consistent."""
+        """The stored piece, strongly consistent."""
 
 
 class Overflow(Protocol):
-    """Keeps results too large for an item."""
+    """Stores results that are too large for an item."""
 
     def put(self, pointer: str, body: bytes) -> None: ...
 
@@ -158,12 +158,12 @@ class Overflow(Protocol):
 
 
 def new_token() -> str:
-    """A fresh claim token of 128 random bits."""
+    """A new claim token of 128 random bits."""
     return secrets.token_hex(16)
 
 
 def piece_key(door: str, caller: str, *ids: str) -> str:
-    """The key of a piece: SHA-256 over length-prefixed parts, so no two id lists share one (specification 3.3)."""
+    """The key of a piece: SHA-256 over length-prefixed parts, so two id lists never share a key (specification 3.3)."""
     hashed = hashlib.sha256()
     for part in (door, caller, *ids):
         raw = part.encode("utf-8")
@@ -204,12 +204,13 @@ class Pieces:
     ) -> Answer:
         """Answer a piece: replay it, wait for its runner until `until_ms`, or run `work` once.
 
-        A lapsed piece is taken over only while at least `needs_ms` remain; its caller will come back otherwise.
+        A lapsed piece is taken over only if at least `needs_ms` milliseconds remain; otherwise its caller will come
+        back.
 
         Raises:
-            KeyConflict: the key stands for another fingerprint.
+            KeyConflict: the key belongs to another fingerprint.
             InProgress: its runner did not finish before `until_ms`.
-            PieceworkError: whatever `work` raised (the piece is released), or the failure of the run waited for.
+            PieceworkError: the failure of `work` (the piece is released), or of the run that this call waited for.
         """
         waited = False
         while True:
@@ -220,7 +221,7 @@ class Pieces:
                 try:
                     return self._run(standing, work)._replace(waited=waited)
                 except LeaseLost:
-                    pass  # another runner has the piece: its answer is the one that counts
+                    pass  # another runner has the piece, and its answer counts
             waited = True
             found = self.wait(key, fingerprint, until_ms)
             if isinstance(found, Recorded):
@@ -229,7 +230,7 @@ class Pieces:
                 raise InProgress("the earlier run of this piece was lost and too little time is left to run it again")
 
     def claim(self, key: str, fingerprint: str | Fingerprint) -> Claim | Recorded | Running:
-        """Take the piece if nobody has it.
+        """Claim the piece if another runner does not hold it.
 
         Raises:
             KeyConflict: the key stands for another fingerprint.
@@ -251,7 +252,7 @@ class Pieces:
         claim.right.renew()
 
     def record(self, claim: Claim, result: Result) -> None:
-        """Let the result stand, for good. Raises LeaseLost when another runner has taken over."""
+        """Record the result for good. Raises LeaseLost when another runner has taken over."""
         now_ms = self._clock()
         state = State.DONE if result.ok else State.FAILED
         kept_until = self._expiry(now_ms)
@@ -263,7 +264,7 @@ class Pieces:
         self._table.record(claim.key, claim.token, piece)
 
     def release(self, claim: Claim, error: PieceworkError) -> None:
-        """Give the piece up after a transient failure. Raises LeaseLost when another runner has taken over."""
+        """Give up the piece after a transient failure. Raises LeaseLost when another runner has taken over."""
         self._table.release(claim.key, claim.token, error.code, error.message[:REASON_CHARACTERS])
 
     def wait(self, key: str, fingerprint: str | Fingerprint, until_ms: int) -> Recorded | Lapsed:
@@ -301,13 +302,13 @@ class Pieces:
         except PieceworkError as error:
             self._give_up(claim, error)
             raise
-        except Exception:  # a bug in the work: the next request need not wait for the lease to lapse
+        except Exception:  # a bug in the work; after a release the next request need not wait for the lease to lapse
             self._give_up(claim, Internal("the run failed"))
             raise
         return Answer(result.body, result.ok, replayed=False, took_over=claim.took_over)
 
     def _give_up(self, claim: Claim, error: PieceworkError) -> None:
-        with suppress(PieceworkError):  # the lease lapses by itself; the caller must learn of the first failure
+        with suppress(PieceworkError):  # the lease lapses by itself; the caller must get the first failure
             self.release(claim, error)
 
     def _recorded(self, piece: Piece) -> Recorded:
@@ -319,7 +320,7 @@ class Pieces:
 
 
 class ReleasedFailure(PieceworkError):
-    """The run this caller waited for failed for a transient reason; carries that run's code."""
+    """The run that this caller waited for failed for a transient reason; carries that run's code."""
 
     retryable = True
 

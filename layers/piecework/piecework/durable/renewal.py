@@ -1,7 +1,8 @@
 """Renewal of a lease in the background, while the work under it runs.
 
-Most work ends before its first renewal, and to start a thread costs as much as all else such a piece costs. So one
-sleeping thread per environment watches the clock, and starts a renewing thread for work that is still running then.
+Most work ends before its first renewal, and starting a thread costs as much as the rest of such a piece. So one
+sleeping thread per environment watches the clock, and starts a renewing thread only for work that is still running
+then.
 """
 
 import threading
@@ -13,7 +14,7 @@ from typing import Final, Self
 
 from piecework.errors import LeaseLost, PieceworkError
 
-RENEW_SECONDS: Final = 5.0  # work that ends sooner costs no renewal
+RENEW_SECONDS: Final = 5.0  # work that ends sooner is not renewed
 
 
 class Renewal:
@@ -26,7 +27,7 @@ class Renewal:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to renew."""
+        """Start the renewing thread."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, args=(self._stop,), name="renewal", daemon=True)
         self._thread.start()
@@ -36,7 +37,7 @@ class Renewal:
             try:
                 self._renew()
             except LeaseLost:
-                return  # recording is refused by the table from now on
+                return  # from now on the table refuses to record this run
             except PieceworkError:
                 pass  # the store is out of reach; the next round tries again until the lease lapses
             stop.wait(self._every_seconds)
@@ -53,11 +54,11 @@ class Renewal:
 
 
 class _Alarm:
-    """Starts every renewal that was added `after_seconds` ago and not discarded since."""
+    """Starts every renewal that was added `after_seconds` ago and has not been discarded."""
 
     def __init__(self, after_seconds: float) -> None:
         self._after_seconds = after_seconds
-        self._due: dict[Renewal, float] = {}  # in the order of their times
+        self._due: dict[Renewal, float] = {}  # ordered by time
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -77,7 +78,7 @@ class _Alarm:
             sleep(self._ring())
 
     def _ring(self) -> float:
-        """Start what is due; how long nothing else can be, as whatever is added meanwhile is due later than that."""
+        """Start the due renewals; returns the seconds until the next can be due (new ones are due later)."""
         with self._lock:
             now = monotonic()
             for renewal in [found for found, due in self._due.items() if due <= now]:

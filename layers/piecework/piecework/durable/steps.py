@@ -1,7 +1,7 @@
 """Steps: results inside a piece that survive a dead runner, so that a model is called once.
 
-A step is its own item, written once (`attribute_not_exists`); of two runners that both finish it, the first one's
-result stands for both. A run that nobody ran before reads nothing.
+A step is its own item, written once (`attribute_not_exists`). If two runners finish it, the first result counts for
+both. The first run of a piece does not read steps.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from piecework.extend.executors import Step, Steps
 
 
 class StepTable(Protocol):
-    """Keeps step results by key, each written once."""
+    """The table of step results by key, each written once."""
 
     def find(self, key: str) -> bytes | None:
         """The recorded bytes, strongly consistent."""
 
     def record_once(self, key: str, body: bytes, expires_at: int) -> bytes:
-        """Record unless something stands; returns the bytes that stand."""
+        """Record unless a result is stored; returns the stored bytes."""
 
 
 class PieceSteps(Steps):
-    """The steps of one claim; keys hold the fingerprint, so another payload never sees them."""
+    """The steps of one claim; keys hold the fingerprint, so another payload never gets them."""
 
     def __init__(self, table: StepTable, claim: Claim, expires_at: Callable[[], int]) -> None:
         self._table = table
@@ -32,8 +32,8 @@ class PieceSteps(Steps):
 
     def replay(self, step: Step) -> bytes | None:
         if self._claim.after is None:
-            return None  # nobody ran this piece before, so no step of it can have been recorded
-        for mark in dict.fromkeys((self._mark, self._claim.fingerprint)):  # the second is where earlier code wrote
+            return None  # the first run of this piece: steps cannot have been recorded
+        for mark in dict.fromkeys((self._mark, self._claim.fingerprint)):  # earlier code wrote under the second
             if (body := self._table.find(self._key(step, mark))) is not None:
                 return body
         return None

@@ -1,1 +1,1 @@
-"""What API Gateway and queues hand in: proxy events, credentials, batches of messages."""
+"""What API Gateway and queues send in: proxy events, credentials, batches of messages."""

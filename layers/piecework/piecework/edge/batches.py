@@ -1,11 +1,11 @@
-"""A batch of queue messages, each handled by itself: those that could not be handled come back."""
+"""A batch of queue messages, each handled by itself; SQS sends those again that could not be handled."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from piecework.errors import PieceworkError
 
-LEAST_MS: Final = 10_000  # of the function's time that must be left to begin with a message
+LEAST_MS: Final = 10_000  # of the function's remaining time, needed to begin with a message
 
 
 def handled(
@@ -14,13 +14,13 @@ def handled(
     failed: Callable[[], None],
     left_ms: Callable[[], int] = lambda: LEAST_MS,
 ) -> dict[str, Any]:
-    """Look at each message's body; the answer names the messages that SQS is to send again.
+    """Handle each message's body; the answer names the messages that SQS is to send again.
 
-    A message that cannot be read, or that a newer version has sent, comes back alone. `failed` is called while the
-    error of a message is being handled, so that it can log it. Messages for which there is no time come back unseen.
+    A message that cannot be read, or that a newer version sent, comes back alone. `failed` is called while the error of
+    a message is being handled, so that it can log it. When time runs out, the remaining messages come back unhandled.
 
     Raises:
-        Exception: every message met an unexpected error: it is this code that fails, which the function's errors show.
+        Exception: all messages met an unexpected error, so this code is at fault and the function must fail.
     """
     back: list[str] = []
     bugs: list[Exception] = []

@@ -1,7 +1,7 @@
 """API Gateway REST proxy events in, proxy answers out; the same for every door.
 
-Facts that shape it: bodies may arrive base64-encoded, headers may be null and repeated, paths may carry a stage prefix
-(so routes are told by `resource`), and the caller is who the authorizer says.
+Bodies may arrive base64-encoded, headers may be null and repeated, paths may carry a stage prefix (so `resource` names
+the route), and the authorizer names the caller.
 """
 
 import base64
@@ -19,11 +19,11 @@ JSON_MEDIA_TYPE: Final = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;
 TRACE_ID: Final = re.compile(r"Root=1-[0-9a-f]{8}-[0-9a-f]{24}")
 TRACE_PARENT: Final = re.compile(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-EDGE_MARGIN_MS: Final = 1_500  # what a function keeps back to answer before the edge gives up
+EDGE_MARGIN_MS: Final = 1_500  # reserved to answer before the edge's time-out
 
 
 class Request(NamedTuple):
-    """One request as the door sees it; header names are lower-case, values in their order of arrival."""
+    """One request as the door reads it; header names are lower-case, values in their order of arrival."""
 
     method: str
     resource: str
@@ -33,12 +33,12 @@ class Request(NamedTuple):
     query: Mapping[str, list[str]]
     context: Mapping[str, Any]
     remaining_ms: Callable[[], int]
-    text: Any  # what the event has as its body; only a text is one
+    text: Any  # the event's body; valid only if it is a string
     is_base64: bool
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any], remaining_ms: Callable[[], int]) -> "Request":
-        """Read a proxy event; absent members, null ones and those of another kind count as empty."""
+        """Read a proxy event; absent and null members, and those of another type, count as empty."""
         event = _members(event)
         return cls(
             method=str(event.get("httpMethod") or "GET"),
@@ -55,10 +55,10 @@ class Request(NamedTuple):
 
     @property
     def caller(self) -> str:
-        """The caller's name, as the authorizer says.
+        """The caller's name from the authorizer.
 
         Raises:
-            Unauthorized: the request came past the authorizer.
+            Unauthorized: the request did not pass the authorizer.
         """
         name = _members(self.context.get("authorizer")).get("caller")
         if not name:
@@ -82,7 +82,7 @@ class Request(NamedTuple):
         """The decoded body.
 
         Raises:
-            BadRequest: it is no text, or says base64 and is not.
+            BadRequest: it is not a string, or is marked as base64 and is not.
             TooLarge: it is over `BODY_LIMIT`.
         """
         raw = body_text(self.text)
@@ -112,7 +112,7 @@ class Request(NamedTuple):
         """The body as one JSON object.
 
         Raises:
-            BadRequest: it is another kind of value; and as `json`.
+            BadRequest: it is another type of value; and as `json`.
         """
         value = self.json()
         if not isinstance(value, dict):
@@ -121,7 +121,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What a door answers, and what its outcome line and metrics say of it."""
+    """A door's answer, and the facts for its outcome line and metrics."""
 
     status: int
     body: bytes
@@ -140,19 +140,19 @@ class Response(NamedTuple):
 
 
 def header_text(text: str) -> str:
-    """A text as a header can carry it: visible ASCII, everything else as a question mark."""
+    """A text for a header: visible ASCII, other characters as question marks."""
     return "".join(character if " " <= character <= "~" else "?" for character in text)
 
 
 def body_text(body: Any) -> str:
-    """An event's body as API Gateway sends it: a text, or nothing.
+    """An event's body as API Gateway sends it: a string, or empty.
 
     Raises:
-        BadRequest: it is something else, as in a test event that was written by hand.
+        BadRequest: it is another type, as in a test event that was written by hand.
     """
     if body is None or isinstance(body, str):
         return body or ""
-    raise BadRequest("the event's body must be a text: in a test event, write the JSON document as one string")
+    raise BadRequest("the event's body must be a string: in a test event, write the JSON document as one string")
 
 
 def _members(value: Any) -> Mapping[str, Any]:

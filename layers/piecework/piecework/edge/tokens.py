@@ -9,7 +9,7 @@ from typing import Final
 
 from piecework.errors import SettingsError
 
-ANONYMOUS: Final = "anonymous"  # every caller of a door without tokens
+ANONYMOUS: Final = "anonymous"  # the name of every caller at a door without tokens
 Tokens = tuple[tuple[str, str], ...]  # names and secrets
 
 NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -19,8 +19,8 @@ def parse_tokens(text: str) -> Tokens:
     """Read a comma list of `name=secret`; one name may have several secrets while they rotate.
 
     Raises:
-        SettingsError: an entry has no name, no secret or a name outside `[A-Za-z0-9_.-]`; or the text holds no entry
-            at all. Only an empty text means that there are no tokens, which opens a door.
+        SettingsError: an entry lacks a name or a secret, its name is not in `[A-Za-z0-9_.-]`, or the text does not hold
+            an entry. Only an empty text means that tokens are not configured, which opens a door.
     """
     entries = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -34,7 +34,7 @@ def parse_tokens(text: str) -> Tokens:
 
 
 def caller_of(authorization: str, tokens: Tokens) -> str | None:
-    """The caller's name for an `Authorization` header, or None; `ANONYMOUS` when no token is configured.
+    """The caller's name for an `Authorization` header, or None; `ANONYMOUS` when tokens are not configured.
 
     Basic is user = name, password = secret; Bearer is the secret. Every entry is compared, in constant time.
     """

@@ -1,8 +1,8 @@
-"""Bounds on what executors make: every text, name and value is bounded here, before any door stores or tells it.
+"""Bounds on what executors make: every text, name and value is bounded here, before a door stores or sends it.
 
-One module for all doors and for the stand-ins of tests, so that an executor meets the same answer everywhere. What may
-be shortened is shortened: progress, reasons, media types. What may not is refused for good, with a text that states the
-bound and quotes nothing. A value of a foreign type is a bug of the executor, as in any Python call.
+All doors and the stand-ins of tests use this one module, so that an executor gets the same answer everywhere. Progress,
+reasons and media types are shortened. Other values that are too long are refused for good, with a text that states the
+bound and does not quote the value. A value of a wrong type is a bug of the executor, as in any Python call.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from piecework.jsons import Json, canonical, loads_exact
 
 STEP_BYTES: Final = 350_000  # of a step's result as JSON; an item of DynamoDB holds 400 KB
 NAME_CHARACTERS: Final = 1_024  # of the name of a step or an artifact; doors shorten files' names further
-TOOL_ID_BYTES: Final = 256  # as much as a connected agent may send
+TOOL_ID_BYTES: Final = 256  # the same bound as for a connected agent
 ARGUMENTS_BYTES: Final = 1_048_576  # the same
-REASON_BYTES: Final = 4_096  # of the text of a failure; records, events and items hold it whole
+REASON_BYTES: Final = 4_096  # of a failure's text; records, events and items hold that much
 PROGRESS_CHARACTERS: Final = 500
 MEDIA_TYPE_CHARACTERS: Final = 255  # type and subtype have 127 each at most (RFC 6838, 4.2)
 MOST_FACTS: Final = 64  # of one run's outcome line
@@ -27,7 +27,7 @@ def step_name(name: str) -> str:
     """The name of a step.
 
     Raises:
-        Refused: it is too long, or no text that can be written.
+        Refused: it is too long, or holds a lone surrogate.
     """
     return _name(name, "a step")
 
@@ -42,10 +42,10 @@ def artifact_name(name: str) -> str:
 
 
 def step_result(result: Any) -> bytes:
-    """A step's result as it is recorded: canonical JSON that can be read back.
+    """A step's result as recorded: canonical JSON that can be read back.
 
     Raises:
-        Refused: it is no JSON, or larger than `STEP_BYTES`.
+        Refused: it is not JSON, or is larger than `STEP_BYTES`.
     """
     raw = _json(result, "the result of a run.step")
     if len(raw) > STEP_BYTES:
@@ -57,13 +57,13 @@ def tool_call(tool_id: str, arguments: Mapping[str, Json]) -> tuple[str, dict[st
     """A tool's id and arguments as they may be sent.
 
     Raises:
-        Refused: the id is empty or too long, or the arguments are no JSON object of at most `ARGUMENTS_BYTES`.
+        Refused: the id is empty or too long, or the arguments are not a JSON object of at most `ARGUMENTS_BYTES`.
     """
     _text(tool_id, "the id of a tool")
     if not 0 < len(tool_id.encode("utf-8", "surrogatepass")) <= TOOL_ID_BYTES or not _is_unicode(tool_id):
-        raise Refused(f"the id of a tool is a text of 1 to {TOOL_ID_BYTES} bytes")
+        raise Refused(f"the id of a tool must be a text of 1 to {TOOL_ID_BYTES} bytes")
     members = dict(arguments)
-    if len(_json(members, "the arguments of run.tool are no JSON object; what was given")) > ARGUMENTS_BYTES:
+    if len(_json(members, "the arguments object of run.tool")) > ARGUMENTS_BYTES:
         raise Refused(f"the arguments of run.tool are larger than {ARGUMENTS_BYTES} bytes")
     return tool_id, members
 
@@ -75,18 +75,18 @@ def reason(text: object) -> str:
 
 
 def progress(pct: float, text: str) -> tuple[float, str]:
-    """How far the work is, 0 to 100, and a short text."""
+    """The progress of the work in per cent, 0 to 100, and a short text."""
     bounded = min(100.0, max(0.0, float(pct)))  # in this order NaN becomes 0
     return bounded, _text(text, "the text of progress")[:PROGRESS_CHARACTERS]
 
 
 def media_type(mime: str) -> str:
-    """The media type; one that is too long to be any is unknown."""
+    """The media type; a too long one becomes the unknown type."""
     return mime if len(_text(mime, "a media type")) <= MEDIA_TYPE_CHARACTERS else UNKNOWN_MEDIA_TYPE
 
 
 def facts(given: Mapping[str, Any]) -> dict[str, int | float | str]:
-    """Figures for an outcome line: numbers as they are, anything else as a short text."""
+    """Figures for an outcome line: numbers unchanged, other values as a short text."""
     kept = list(given.items())[:MOST_FACTS]
     return {name[:FACT_CHARACTERS]: _fact(value) for name, value in kept}
 
@@ -106,12 +106,12 @@ def _name(name: str, of: str, errors: str = "strict") -> str:
 
 
 def _json(value: Any, what: str) -> bytes:
-    """Canonical bytes that our own reader takes."""
+    """Canonical bytes that our own reader accepts."""
     try:
         raw = canonical(value)
         loads_exact(raw)
     except (ValueError, BadRequest):
-        raise Refused(f"{what} is no JSON value") from None
+        raise Refused(f"{what} is not a JSON value") from None
     return raw
 
 

@@ -1,7 +1,7 @@
-"""Executor modules that cannot be imported: which they are, where they break, and which executors they would have held.
+"""Executor modules that cannot be imported: their names, the place of the error, and the executors that they declare.
 
-One broken module is one executor's trouble. The others are served; who asks for this one gets 503 and nothing recorded.
-Its executors' names are read from its text, since it cannot say them itself.
+A broken module stops only its own executors. The others are served; a request for a broken one gets 503, and it is not
+recorded. The names of its executors are read from its source, because the module cannot register them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ REASON_CHARACTERS: Final = 300
 
 
 class ExecutorBroken(Unavailable):
-    """The executor's module cannot be imported; it can be asked again once it is mended."""
+    """The executor's module cannot be imported; the same request may be sent again once it is repaired."""
 
 
 class Broken(NamedTuple):
     """One module that cannot be imported."""
 
     module: str
-    names: tuple[str, ...]  # executors that its text declares, else its own name
+    names: tuple[str, ...]  # executors that its source declares, else its own name
     place: str  # file and line
     reason: str
 
     @classmethod
     def of(cls, module: str, file: str, error: BaseException) -> Broken:
-        """What an import ended with."""
+        """The broken module for an import's error."""
         text = _text(file)
         names = tuple(dict.fromkeys(match[2] for match in CLAIMED.finditer(text))) or (module.rpartition(".")[2],)
         reason = " ".join(f"{type(error).__name__}: {_said(error)}".split())
@@ -39,22 +39,22 @@ class Broken(NamedTuple):
 
     @property
     def told(self) -> str:
-        """Everything that its author needs, in one line."""
+        """The place and the reason in one line, for the module's author."""
         return f"{self.place}: {self.reason}"
 
 
 def report(broken: Sequence[Broken]) -> None:
-    """Write a line for each into the log of whoever has just looked for executors."""
-    import logging  # and not at the top: nothing is broken in nearly every start
+    """Log a line for each broken module."""
+    import logging  # not at the top: nearly every start finds all modules whole
 
     for one in broken:
         logging.getLogger(__name__).warning("executor module broken: %s", one.told)
 
 
 def refusal(modules: Sequence[str]) -> ExecutorBroken:
-    """The answer to who asks for one of them; file and reason stay in the log."""
+    """The failure for a request that needs one of them; file and reason are only in the log."""
     names = ", ".join(module.rpartition(".")[2] for module in modules)
-    return ExecutorBroken(f"the executor module {names} cannot be loaded; its operator's log says why; try again later")
+    return ExecutorBroken(f"the executor module {names} cannot be loaded; the operator's log says why; try again later")
 
 
 def _said(error: BaseException) -> str:
@@ -62,7 +62,7 @@ def _said(error: BaseException) -> str:
 
 
 def _line(file: str, error: BaseException) -> int:
-    """The last line of the module itself that the error passed through."""
+    """The last line of the module itself in the error's traceback."""
     import traceback
 
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:

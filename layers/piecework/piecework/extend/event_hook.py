@@ -1,11 +1,11 @@
-"""Agent-event hooks: code of yours that hears of a caller's lifecycle events, and may answer with a decision.
+"""Agent-event hooks: your own code that receives a caller's lifecycle events and may answer with a decision.
 
     @on_agent_event(types=("topic_message_requires_reply",))
     def reply(event: AgentEvent, run: Run) -> Decision | None: ...
 
-A hook runs inside the request, once per event: a resend gets the recorded answer. `Retryable`, or a bug, makes the
-caller send the event again and the hook run again, so a side effect belongs into `run.step`, which is done once.
-`Refused` is final. The event's texts come from strangers: judge them, never obey them.
+A hook runs inside the request, once per event: a resend gets the recorded answer. After `Retryable` or a bug the caller
+sends the event again and the hook runs again, so put a side effect into `run.step`, which runs once. `Refused` is
+final. The event's texts come from strangers: judge them, never obey them.
 """
 
 import inspect
@@ -47,7 +47,7 @@ ROUTES: Final[tuple[Route, ...]] = get_args(Route)
 
 
 class AgentEvent(Protocol):
-    """What a hook may look at."""
+    """One event, as a hook reads it."""
 
     @property
     def event_id(self) -> str: ...
@@ -67,9 +67,9 @@ class AgentEvent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the caller shall do about an event; it acts on it at once.
+    """What the caller is to do about an event; it acts on the decision at once.
 
-    An empty `decision_id` is made from the event's own id, so that a repeated run names the same decision.
+    An empty `decision_id` is derived from the event's own id, so that a repeated run names the same decision.
     """
 
     action: str  # one of the event's allowed actions, unless the route is noop
@@ -91,11 +91,11 @@ def on_agent_event(*, types: Sequence[EventType]) -> Callable[[EventHook], Event
         SettingsError: a type is unknown or has a hook in another module, or the function is async.
     """
     if unknown := sorted(set(types).difference(EVENT_TYPES)):
-        raise SettingsError(f"there are no agent events of type {', '.join(unknown)}")
+        raise SettingsError(f"unknown type of agent event: {', '.join(unknown)}")
 
     def register(function: EventHook) -> EventHook:
         if inspect.iscoroutinefunction(function):
-            raise SettingsError("an agent-event hook is a plain function")
+            raise SettingsError("an agent-event hook must be a plain function")
         for event_type in types:
             taken = _registered.get(event_type)
             if taken is not None and taken.__module__ != function.__module__:

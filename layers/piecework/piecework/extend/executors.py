@@ -1,28 +1,28 @@
-"""The executor contract: what a task, a run and an outcome are, and how executors are found.
+"""The executor contract: tasks, outcomes, and how executors are registered and found.
 
 One Python function serves every door. It takes a `Task`, uses its `Run`, and returns an `Outcome`:
 
     @executor("summarise", task_types=("swarm",), profiles={"default": {}, "fast": {}}, expected_ms=8_000)
     def summarise(task: Task, run: Run) -> Outcome: ...
 
-Failure is `Retryable` (try the same piece again), `Refused` (a permanent answer) or `InputRefused` (the input is at
-fault); anything else is a bug and is reported without its text. At the worker door a seeker that has not paid reads the
-text of `InputRefused` alone, so that text must speak of the input and never of what was made.
+A failure is `Retryable` (try the same piece again), `Refused` (a permanent answer) or `InputRefused` (the input is at
+fault); any other exception is a bug and is reported without its text. At the worker door a seeker that has not paid
+reads only the text of `InputRefused`, so that text must be about the input and never about the work.
 
 Between `run.step` calls an executor must be deterministic: a step's result is recorded once and replayed when the piece
 is taken over, so the same steps must come in the same order with the same names. A name may be used again: each use is
-a step of its own, told apart by its place among the uses of that name. So steps of one name must come in the same order
-in every run; those of several threads, or of tasks that race, need names of their own.
+a step of its own, identified by its place among the uses of that name. So steps of one name must come in the same order
+in every run; steps of several threads, or of tasks that race, need different names.
 
-One run of a piece is live at a time. Before each step and each effect a run asks for its right to go on; one that was
-taken over, or handed over, ends there. What an executor does outside of a step may be done again by the next run.
+One run of a piece is live at a time. Before each step and each effect a run checks its right to go on; a run that was
+taken over, or has handed over, ends there. Work outside of a step may be done again by the next run.
 
-At the kernel door this goes for `run.tool` too. A run that reaches an unfinished tool ends there and costs nothing
-while it waits; when the tool's result, a person's approval or a denial is there, the executor runs again from its top
-and gets what was recorded. So the calls of `run.tool` must come in the same order, to the same tools with the same
-arguments: whatever they depend on that may differ next time (a model's answer, the clock, chance, another service)
-belongs into a `run.step` before them. A run that calls otherwise than what was recorded fails for good. `run.tool` must
-not be called inside a step, nor by several threads or tasks at once.
+At the kernel door the same holds for `run.tool`. A run that reaches an unfinished tool ends there and does not cost
+anything while it waits. When the tool's result, a person's approval or a denial arrives, the executor runs again from
+its top and gets the recorded results. So the calls of `run.tool` must come in the same order, to the same tools, with
+the same arguments. Put everything that they depend on and that may differ in the next run (a model's answer, the clock,
+chance, another service) into a `run.step` before them. A run whose calls differ from the recorded ones fails for good.
+`run.tool` must not be called inside a step, nor by several threads or tasks at once.
 """
 
 import inspect
@@ -72,16 +72,16 @@ __all__ = [
 Stage = Literal["explore", "verify", "finalize", "decide", "diverge"]
 Settle = Literal["after", "before"]
 
-EXPECTED_MS: Final = 8_000  # what a short model call takes; a waiter takes a piece over only with this much time left
+EXPECTED_MS: Final = 8_000  # a short model call; a waiter takes a piece over only with this much time left
 MAX_DURATION_MS: Final = 120_000  # four of the kernel's 30 s connections
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an executor made: the answer, and what it adds to the evidence and artifacts its run collected.
+    """What an executor returns: the output, and further evidence and artifacts beside those that its run collected.
 
-    `is_partial` says that some of what was asked for is missing; the worker door delivers it only under a contract that
-    accepts that.
+    `is_partial` says that a part of the output is missing; the worker door delivers it only under a contract that
+    accepts partial results.
     """
 
     output: Json
@@ -92,7 +92,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One piece of work as its caller asked for it; the same shape at every door."""
+    """One piece of work as its caller requested it; the same shape at every door."""
 
     door: Literal["runtime", "worker", "kernel"]
     caller: str
@@ -108,12 +108,12 @@ class Task:
     stage: Stage = "explore"
     raw_stage: str = "explore"
     profile: str = "default"
-    settings: Mapping[str, Any] = field(default_factory=dict)  # the profile's: model, temperature, budgets
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the profile: model, temperature, budgets
     seed: Mapping[str, Json] | None = None
     check: Callable[[Json], str | None] = field(default=lambda _: None, repr=False, compare=False)
 
     def problem(self, output: Json) -> str | None:
-        """Why this output would be refused (schema checks and size), or None when it fits."""
+        """Why the door would refuse this output (schema checks and size), or None when it fits."""
         return self.check(output)
 
 
@@ -122,7 +122,7 @@ ExecutorFunction = Callable[[Task, Run], Outcome | Awaitable[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """A registered function with what it advertises and allows."""
+    """A registered function with its advertised types, profiles and limits."""
 
     name: str
     function: ExecutorFunction
@@ -135,16 +135,16 @@ class Executor:
     needs_tools: bool = False
 
     def settings_of(self, profile: str) -> Mapping[str, Any]:
-        """The profile's settings, or the default profile's when this executor has no such profile."""
+        """The profile's settings; those of the default profile when this executor does not have the profile."""
         return self.profiles.get(profile, self.profiles["default"])
 
     def __call__(self, task: Task, run: Run) -> Outcome:
         """Run the function to its end, plain or async.
 
         Raises:
-            Stopped: the run has no right to go on.
+            Stopped: the run has lost its right to go on.
             Retryable: an async executor passed its deadline.
-            PieceworkError: the executor's own failure, its text bounded.
+            PieceworkError: the executor's own failure, with its text shortened to the bound.
         """
         try:
             made = self.function(task, run)
@@ -160,7 +160,7 @@ class Executor:
 
 
 def _stop_in(group: BaseExceptionGroup[BaseException]) -> Stopped | None:
-    """What ended the run, if the group holds that."""
+    """The group's exception that ends the run, if it holds one."""
     found = group.subgroup(Stopped)
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]  # type: ignore[assignment]
@@ -168,7 +168,7 @@ def _stop_in(group: BaseExceptionGroup[BaseException]) -> Stopped | None:
 
 
 def _finish(made: Awaitable[Outcome], run: Run) -> Outcome:
-    import asyncio  # costs a plain executor's cold start 30 ms
+    import asyncio  # 30 ms of a cold start, which a plain executor saves
 
     async def in_time() -> Outcome:
         async with asyncio.timeout(run.remaining_ms() / 1000):
@@ -178,7 +178,7 @@ def _finish(made: Awaitable[Outcome], run: Run) -> Outcome:
         return asyncio.run(in_time())
     except TimeoutError:
         run.right.check_time_up()
-        raise Retryable("the executor did not finish in its time") from None
+        raise Retryable("the executor did not finish in time") from None
 
 
 _registered: dict[str, Executor] = {}
@@ -197,10 +197,10 @@ def executor(
 ) -> Callable[[ExecutorFunction], ExecutorFunction]:
     """Register a function as the executor `name`; the function itself stays callable.
 
-    One that `needs_tools` is served at the kernel door alone, where `run.tool` exists; the others do not list it.
+    One that `needs_tools` is served only at the kernel door, where `run.tool` exists; the other doors do not list it.
 
     Raises:
-        SettingsError: the name is taken by another function, or there is no `default` profile.
+        SettingsError: the name is taken by another function, or the `default` profile is missing.
     """
     offered = {key: MappingProxyType(dict(value)) for key, value in (profiles or {"default": {}}).items()}
     if "default" not in offered:

@@ -1,14 +1,14 @@
-"""Where a bug is, for the log: its kind and its place, without its text, which may quote what a caller sent."""
+"""The kind and place of a bug for the log, without its text, which may quote a caller's data."""
 
 import traceback
 from pathlib import PurePath
 from typing import Final
 
-PLACES: Final = 3  # the innermost ones: the line that failed, and who called it
+PLACES: Final = 3  # the innermost ones: the failed line and its callers
 
 
 def fault_of(bug: BaseException) -> dict[str, str]:
-    """The fields of a log line about an exception: `exception` and `where`, the innermost place first."""
+    """The log fields of an exception: `exception` and `where`, the innermost place first."""
     frames = traceback.extract_tb(bug.__traceback__)[-PLACES:]
     places = (f"{PurePath(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in reversed(frames))
     return {"exception": type(bug).__name__, "where": ", ".join(places)}

@@ -1,9 +1,9 @@
-"""What is registered: executors, own policies and agent-event hooks, found in the `executors` package.
+"""The registered executors, policies and agent-event hooks of the `executors` package.
 
 At build time `python -m piecework.extend.manifest OUT` imports every module once and writes `manifest.json` into the
-layer, so that a running function knows what is registered without importing any executor, and imports the one it
-needs. Where no manifest was written (a checkout) the modules are imported; one that cannot be is listed as broken, and
-the others are served. `--check` as OUT only says which are broken, those of further folders too.
+layer. So a running function knows the registered executors without importing them, and imports only the one that it
+needs. Without a manifest (in a checkout) all modules are imported; a module whose import fails is listed as broken, and
+the others are served. With `--check` as OUT the command only lists the broken modules, also those of further folders.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from piecework.errors import SettingsError, TaskTypeUnknown, Unprocessable
 from piecework.extend.broken import Broken, refusal, report
 
-if TYPE_CHECKING:  # a function that only advertises never pays for these imports
+if TYPE_CHECKING:  # a function that only advertises does without these imports
     from piecework.extend.executors import Executor
 
 PACKAGE: Final = "executors"
@@ -33,7 +33,7 @@ NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Entry(NamedTuple):
-    """One registered executor, as much as can be told without importing it."""
+    """One registered executor, as far as it is known without its import."""
 
     name: str
     module: str
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """Everything registered: executors by name, and the modules of own policies by policy id and of hooks by event."""
+    """The registered executors by name, the modules of policies by policy id, and those of hooks by event."""
 
     executors: tuple[Entry, ...]
     policies: Mapping[str, str] = NOTHING
@@ -52,7 +52,7 @@ class Manifest(NamedTuple):
 
 
 def discover(extra_path: str = "") -> Manifest:
-    """Import every module of the executors package and of the folders in `extra_path`; list what they registered."""
+    """Import every module of the executors package and of the folders in `extra_path`; list what they register."""
     import pkgutil
 
     from piecework.extend.event_hook import registered as registered_hooks
@@ -64,7 +64,7 @@ def discover(extra_path: str = "") -> Manifest:
     package.__path__.extend(folders)
     names = sorted(found.name for found in pkgutil.iter_modules(package.__path__))
     broken = tuple(found for name in names if (found := _imported(f"{PACKAGE}.{name}")))
-    lost = {found.module for found in broken}  # what a module registered before it broke does not count
+    lost = {found.module for found in broken}  # entries of a module that failed later in its import do not count
     entries = (
         Entry(made.name, made.function.__module__, made.task_types, tuple(made.profiles), made.needs_tools)
         for made in registered().values()
@@ -84,7 +84,7 @@ def discover(extra_path: str = "") -> Manifest:
 
 
 def _imported(module: str) -> Broken | None:
-    """Import a module; what it breaks with, if it does."""
+    """Import a module; returns the module as broken if that fails."""
     spec = importlib.util.find_spec(module)
     try:
         importlib.import_module(module)
@@ -98,7 +98,7 @@ def _is_ours(module: str, lost: Collection[str]) -> bool:
 
 
 def load(extra_path: str = "") -> Manifest:
-    """The manifest written at build time, or what `discover` finds when there is none or `extra_path` adds to it."""
+    """The manifest from the build; without one, or with an `extra_path`, the result of `discover`."""
     package = importlib.import_module(PACKAGE)
     written = Path(next(iter(package.__path__))) / FILE_NAME
     if extra_path or not written.is_file():
@@ -112,7 +112,7 @@ def load(extra_path: str = "") -> Manifest:
             entry["module"],
             tuple(entry["task_types"]),
             tuple(entry["profiles"]),
-            entry.get("needs_tools", False),  # absent where older code wrote it
+            entry.get("needs_tools", False),  # absent in a manifest of older code
         )
         for entry in data["executors"]
     )
@@ -127,14 +127,14 @@ def write(manifest: Manifest, out: Path) -> None:
 
 
 def runs_at(door: Door, entry: Entry) -> bool:
-    """Whether a door can run an executor: tools exist at the kernel door alone."""
+    """Whether a door can run an executor: tools exist only at the kernel door."""
     return door == "kernel" or not entry.needs_tools
 
 
 class Bundle:
-    """What one door can run, and who serves what there: everything that a door lists or accepts is asked of this.
+    """The executors that one door can run, and which of them serves a task; the door lists and accepts only these.
 
-    `default` is the executor that serves what nobody names, as the door's operator chose it; empty means nobody does.
+    `default` is the executor for tasks that do not name one, chosen by the door's operator; empty refuses such tasks.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Bundle:
 
     @cached_property
     def _by_task_type(self) -> Mapping[str, Entry]:
-        """The default executor keeps its own types; among the others the first by name serves a type."""
+        """The default executor serves its own types; of the other executors the first by name serves a type."""
         claims = [*reversed(self.entries), *self._default]
         return {task_type: entry for entry in claims for task_type in entry.task_types}
 
@@ -194,8 +194,8 @@ class Bundle:
         """The executor that serves a task type, imported when first needed; unknown types go to the default.
 
         Raises:
-            TaskTypeUnknown: nobody lists the type, and there is no default or the bundle is strict about types.
-            ExecutorBroken: nobody lists it, and a module that may serve it cannot be imported.
+            TaskTypeUnknown: the type is not listed, and the default is empty or the bundle is strict about types.
+            ExecutorBroken: the type is not listed, and a module that may serve it cannot be imported.
         """
         entry = self._by_task_type.get(task_type)
         if entry is None and self.manifest.broken:
@@ -208,7 +208,7 @@ class Bundle:
         """The executor of that name.
 
         Raises:
-            Unprocessable: this door runs none.
+            Unprocessable: this door does not run an executor of that name.
             ExecutorBroken: its module cannot be imported.
         """
         entry = self._by_name.get(name)
@@ -225,7 +225,7 @@ class Bundle:
 
 
 def main(out: str, extra_path: str = "") -> int:
-    """Write the manifest, or with `--check` do not; returns 1 when a module is broken, after a line for each."""
+    """Write the manifest, unless `--check` is given; prints a line for each broken module, and then returns 1."""
     found = discover(extra_path)
     for broken in found.broken:
         print(broken.told, file=sys.stderr)

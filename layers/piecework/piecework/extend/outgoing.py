@@ -1,8 +1,8 @@
-"""What an executor returned, made fit to be sent: every reader must see the very value that was returned.
+"""Prepares an executor's output for sending: every reader must read exactly the returned value.
 
-Kernels differ in how they read a number (see `jsons`), so an output holds 64-bit integers and doubles alone, each in
+Kernels differ in how they read a number (see `jsons`), so an output holds only 64-bit integers and doubles, each in
 canonical form. A number that is neither is refused with its place; it is never rounded. One member's name is refused
-too: newer kernels' codec marks its own numbers with it. Runtime specification 0.2 as amended.
+too, because the codec of newer kernels marks its own numbers with it. Runtime specification 0.2 as amended.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from piecework.jsons import MAX_DEPTH_IN, Json, canonical, check_depth, loads_ex
 from piecework.jsons.numerals import WrittenFloat, WrittenInt, holds_written, is_exact
 
 KERNEL_NUMBER: Final = "$serde_json::private::Number"
-RESERVED_NAME: Final = f'the output holds a member named "{KERNEL_NUMBER}", which kernels take for a number'
+RESERVED_NAME: Final = f'the output holds a member named "{KERNEL_NUMBER}", which kernels read as a number'
 NEITHER: Final = (
     "is neither a 64-bit integer nor exactly a double; "
     "write it with at most 15 significant digits, or return it as a text"
@@ -21,22 +21,22 @@ MAX_PLACE: Final = 120  # characters of a place in a message
 
 
 class Unsendable(ValueError):
-    """The value cannot be sent as it is; the text says why and where, and never shows a value."""
+    """The value cannot be sent; the text says why and where, and never shows a value."""
 
 
 def sendable(value: Json, levels: int = MAX_DEPTH_IN) -> tuple[Json, bytes]:
-    """The value as it will be read back (tuples become lists), and its canonical bytes.
+    """The value as readers get it (tuples become lists), and its canonical bytes.
 
-    `levels` is how many containers it may nest: for a kernel `MAX_DEPTH_READ` less those that it is sent in.
+    `levels` is how many containers it may nest: for a kernel, `MAX_DEPTH_READ` minus the containers around it.
 
     Raises:
-        Unsendable: it is no JSON, nests too deep, or holds a number or a name that readers take differently.
+        Unsendable: it is not JSON, nests too deep, or holds a number or a name that readers read differently.
     """
     return settled(written(value, levels), levels)
 
 
 def written(value: Json, levels: int = MAX_DEPTH_IN) -> bytes:
-    """The canonical bytes of a value that somebody returned. Raises Unsendable when it is no JSON."""
+    """The canonical bytes of a returned value. Raises Unsendable when it is not JSON."""
     try:
         return canonical(value)
     except ValueError:
@@ -44,7 +44,7 @@ def written(value: Json, levels: int = MAX_DEPTH_IN) -> bytes:
 
 
 def settled(raw: bytes, levels: int = MAX_DEPTH_IN) -> tuple[Json, bytes]:
-    """The value of these canonical bytes, and the bytes it is sent as. Raises Unsendable as `sendable`."""
+    """The value of these canonical bytes, and the bytes to send. Raises Unsendable as `sendable`."""
     try:
         check_depth(raw, levels)
         read = loads_exact(raw)
@@ -73,7 +73,7 @@ def _settled(value: Json, place: str) -> Json:
 
 
 def holds_kernel_number(value: Json) -> bool:
-    """Whether a member of a value, at any depth, has the name that newer kernels mark their numbers with."""
+    """Whether a member at any depth has the name with which newer kernels mark their numbers."""
     if isinstance(value, dict):
         return KERNEL_NUMBER in value or any(map(holds_kernel_number, value.values()))
     return isinstance(value, list) and any(map(holds_kernel_number, value))

@@ -1,10 +1,10 @@
-"""Verification policies: what one is, the reason codes it may give, and how to register your own.
+"""Verification policies: their form, their reason codes, and how to register your own.
 
     @policy("vp.mine.v1", version="1", params_schema={"type": "object"}, reason_codes=COMMON_CODES, io_contract="…")
     def mine(candidate: Candidate, params: Json) -> Verdict: ...
 
-A policy of your own sees only candidates that fit the caller's schema; one that does not fit has failed already. It
-must be a pure function of its arguments: verification is repeated freely and nothing of it is stored.
+Your own policy gets only candidates that fit the caller's schema; the others have already failed. A policy must be a
+pure function of its arguments, because verification may be repeated and is not stored.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,12 +35,12 @@ COMMON_CODES: Final = (
     EVIDENCE_TIMEOUT,
     EVIDENCE_AUTH_DENIED,
     EVIDENCE_DIGEST_MISMATCH,
-)  # the door gives these itself, so every policy must declare them
+)  # the door itself gives these codes, so every policy must declare them
 ALWAYS_ALLOWED: Final = frozenset({0, CUSTOM_ERROR})
 
 
 class Candidate(Protocol):
-    """What a policy may look at."""
+    """One candidate, as a policy reads it."""
 
     @property
     def candidate_id(self) -> str: ...
@@ -58,7 +58,7 @@ class Candidate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A policy's judgement; `notes` go to the log and never to the caller."""
+    """A policy's judgement; `notes` go only to the log."""
 
     passed: bool
     score: float
@@ -71,7 +71,7 @@ PolicyFunction = Callable[[Candidate, Json], Verdict]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy as its callers name and hash it; `evaluate` takes the candidate, the params and whether it fits."""
+    """A policy with the members that callers name and hash; `evaluate` takes candidate, params and whether it fits."""
 
     policy_id: str
     version: str
@@ -136,7 +136,7 @@ def _guarded(policy_id: str, function: PolicyFunction, allowed: frozenset[int]) 
 
 
 def _complete(verdict: Verdict) -> tuple[int, ...]:
-    """The codes with `SCHEMA_OK` in front, and never a failure without a reason."""
+    """The codes with `SCHEMA_OK` in front; a failure always has a reason."""
     others = tuple(code for code in verdict.reason_codes if code != SCHEMA_OK)
     if not verdict.passed and not others:
         others = (CUSTOM_ERROR,)

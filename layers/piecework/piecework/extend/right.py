@@ -1,13 +1,13 @@
-"""The right to run: what a run asks before each step and each effect, at every door.
+"""The right to run: a run checks it before each step and each effect, at every door.
 
-A run holds its piece, attempt or execution by a lease that is renewed while it works. One `Right` knows until when the
-lease is surely ours; as long as that time has not come nobody can have taken over, and asking costs no request. Past
-it, after a freeze or an outage, asking renews the lease first: a write that fails when another runner has it.
+A run holds its piece, attempt or execution by a lease that is renewed while it works. A `Right` knows until when the
+lease surely holds; before that time another runner cannot have taken over, and the check does not need a request. After
+it, past a freeze or an outage, the check renews the lease first, by a write that fails when another runner has it.
 
-    runner A:  lease ──┤ frozen ........ thawed: asks, renews -> LeaseLost -> stops before its next step
+    runner A:  lease ──┤ frozen ........ thawed: checks, renews -> LeaseLost -> stops before its next step
     runner B:               takes over ─ runs ─────────── records
 
-A run whose time in a request is up is asked to leave: it stops before the next step that nobody has recorded.
+A run whose time in a request is up is asked to leave: it stops before the next step that is not recorded yet.
 """
 
 import threading
@@ -17,20 +17,20 @@ from typing import Final
 from piecework.errors import LeaseLost
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed runner is taken over within this
-MARGIN_MS: Final = 1_000  # of a lease; an effect that was allowed has begun within it, and clocks differ by less
+MARGIN_MS: Final = 1_000  # of a lease; an allowed effect begins within it, and clocks differ by less
 NEVER: Final = 10**15
 
 
 class Stopped(BaseException):
-    """Ends a run from inside. No `Exception`, so that an executor's own handlers let it pass."""
+    """Ends a run from inside. It is not an `Exception`, so an executor's own handlers let it pass."""
 
 
 class RightLost(Stopped):
-    """Another runner has the work, or its time is over: whatever this run still did would not count."""
+    """Another runner has the work, or its time is over: further work of this run would not count."""
 
 
 class HandedOver(Stopped):
-    """The rest is for the next run, which gets every recorded step at once."""
+    """The next run does the rest; it gets every recorded step at once."""
 
 
 class Right:
@@ -50,14 +50,14 @@ class Right:
         self._until_ms = until_ms
         self._clock = clock
         self._lease_ms = lease_ms
-        self._ends_ms = ends_ms  # whoever holds the lease, nothing counts after this
-        self._leaves_ms = leaves_ms  # no further step begins after this
+        self._ends_ms = ends_ms  # work after this time does not count, even under a lease
+        self._leaves_ms = leaves_ms  # a new step does not begin after this time
         self._is_lost = False
         self._lock = threading.Lock()
 
     def renew(self) -> None:
         """Move the lease on. Raises LeaseLost when another runner has taken over."""
-        until_ms = self._clock() + self._lease_ms  # before the request, so that we never think it longer than it is
+        until_ms = self._clock() + self._lease_ms  # before the request: never longer than the lease
         try:
             self._renew(until_ms)
         except LeaseLost:
@@ -70,15 +70,15 @@ class Right:
 
         Raises:
             RightLost: it does not any more.
-            Unavailable: its lease has lapsed and the store is out of reach, so nobody can tell.
+            Unavailable: its lease has lapsed, and the store is out of reach.
         """
         if not self._is_held():
-            with self._lock:  # of several threads that ask at once one renews
+            with self._lock:  # of several threads that check at once, one renews
                 if not self._is_held():
                     self._renew_or_stop()
 
     def check_step(self) -> None:
-        """As `check`, before a step that nobody has recorded.
+        """As `check`, before a step that is not recorded yet.
 
         Raises:
             HandedOver: the run was asked to leave.
@@ -92,7 +92,7 @@ class Right:
         self._leaves_ms = 0
 
     def check_time_up(self) -> None:
-        """When a run was ended for its time: raises HandedOver if another run may go on with the same attempt."""
+        """Called when a run's time is up: raises HandedOver if another run may go on with the same attempt."""
         if self._leaves_ms != NEVER:
             raise HandedOver
 
@@ -110,7 +110,7 @@ class Right:
 
 
 class Unleased(Right):
-    """The right of a run that nobody can take over: in tests of an executor alone."""
+    """The right of a run that cannot be taken over: for tests of an executor alone."""
 
     def __init__(self) -> None:
         super().__init__(lambda until_ms: None, NEVER, lambda: 0)

@@ -1,7 +1,7 @@
-"""Runs: what an executor may do while it works, in the same way at every door and in tests of an executor alone.
+"""Runs: what an executor may do while it works, the same at every door and in tests of an executor alone.
 
-A `Run` bounds what its executor makes, asks for its right before each step and effect, and counts the uses of each
-name, so that a name used twice is two steps. Doors differ in where steps are kept, what is told to whom, and tools.
+A `Run` bounds what its executor makes, checks its right before each step and effect, and counts the uses of each name,
+so that a name used twice is two steps. Doors differ in where they store steps, in how they pass hints on, and in tools.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from piecework.extend import bounds
 from piecework.extend.right import Right, Unleased
 from piecework.jsons import Json, loads_exact
 
-_inside: ContextVar["tuple[str, ...]"] = ContextVar("inside", default=())  # the parts of the step around
+_inside: ContextVar["tuple[str, ...]"] = ContextVar("inside", default=())  # the parts of the enclosing step
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Bytes kept beside the answer and referred to by digest; `deliverable` at the worker door."""
+    """Bytes stored beside the answer and referred to by digest; a deliverable at the worker door."""
 
     name: str
     data: bytes
@@ -39,7 +39,7 @@ class Artifact:
 
 
 class Step(NamedTuple):
-    """One step of a run: its name, and the how-manieth use of that name it is, inside the step around it if any."""
+    """One step of a run: its name, its place among the uses of that name, and the enclosing step's parts if any."""
 
     name: str
     place: int = 1
@@ -47,25 +47,25 @@ class Step(NamedTuple):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What tells it from every other step: one text for the first use of a name, two for a later one."""
+        """What identifies the step: one text for the first use of a name, two for a later use."""
         if not self.within:
             return (self.name,) if self.place == 1 else (self.name, str(self.place))
         return self.path
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Names and places from the outermost step inwards; a step inside another has four parts at least."""
+        """Names and places from the outermost step inwards; a step inside another one has at least four parts."""
         return (*self.within, self.name, str(self.place))
 
 
 class Steps(Protocol):
-    """Remembers the results of the steps of one piece, as JSON bytes."""
+    """Stores the step results of one piece as JSON bytes."""
 
     def replay(self, step: Step) -> bytes | None:
         """The recorded result, or None when the step has not been recorded."""
 
     def record(self, step: Step, result: bytes) -> bytes:
-        """Record a result once; returns the one that stands (an earlier runner's may)."""
+        """Record a result once; returns the recorded one, which may be an earlier runner's."""
 
 
 class Log(Protocol):
@@ -77,7 +77,7 @@ class Log(Protocol):
 
 
 class ForgetfulSteps(Steps):
-    """Steps of a run that nobody resumes: for tests of an executor alone."""
+    """Steps that are not stored: for tests of an executor alone."""
 
     def replay(self, step: Step) -> bytes | None:
         return None
@@ -87,7 +87,7 @@ class ForgetfulSteps(Steps):
 
 
 class SilentLog:
-    """A log that keeps nothing."""
+    """A log that drops its lines."""
 
     def info(self, event: str, /, **fields: Any) -> None:
         pass
@@ -97,12 +97,12 @@ class SilentLog:
 
 
 def no_tools(tool_id: str, arguments: Mapping[str, Json]) -> Json:
-    """Tools exist at the kernel door alone; elsewhere asking for one is a permanent refusal."""
-    raise Refused("this door has no tools")
+    """The tools of a door without tools: each call is a permanent refusal."""
+    raise Refused("this door does not have tools")
 
 
 class Run:
-    """What an executor may do while it works; evidence and artifacts collect here."""
+    """What an executor may do while it works; collects its evidence and artifacts."""
 
     def __init__(
         self,
@@ -137,15 +137,15 @@ class Run:
         return max(0, self._remaining_ms())
 
     def progress(self, pct: float, text: str = "") -> None:
-        """Tell a listening caller how far the work is, 0 to 100; a hint that may be lost. A long text is cut."""
+        """Send a listening caller the progress in per cent, 0 to 100; a hint that may be lost. A long text is cut."""
         told = bounds.progress(pct, text)
         if self._may_tell():
             self._on_progress(*told)
 
     def item(self, part: Artifact | Json) -> None:
-        """Tell a listening caller of a finished part of the output before the end; a hint that may be lost.
+        """Send a listening caller a finished part of the output before the end; a hint that may be lost.
 
-        An `Artifact` is attached, as by `artifact`. A text or another JSON value is only told: what is delivered is the
+        An `Artifact` is attached, as by `artifact`. A text or another JSON value is only sent: the door delivers the
         outcome's output.
         """
         may_tell = self._may_tell()
@@ -156,14 +156,14 @@ class Run:
             self._on_item(part, self.collected_artifacts)
 
     def delta(self, text: str) -> None:
-        """Tell a listening caller the next piece of the text that will be the output; a hint that may be lost."""
+        """Send a listening caller the next part of the text that will be the output; a hint that may be lost."""
         if not isinstance(text, str):
             raise TypeError("a delta must be text")
         if self._may_tell():
             self._on_delta(text)
 
     def evidence(self, content: str, mime: str = "text/plain") -> None:
-        """Attach inline evidence; the door drops or shortens what its protocol would refuse."""
+        """Attach inline evidence; the door drops or shortens evidence that its protocol would refuse."""
         if not isinstance(content, str):
             raise TypeError("evidence must be text")
         self.collected_evidence.append(Evidence(bounds.media_type(mime), content))
@@ -178,16 +178,16 @@ class Run:
         self.collected_artifacts.append(bounded_artifact(Artifact(name, data, mime)))
 
     def note(self, **facts: int | float | str) -> None:
-        """Add figures to this piece's outcome line, such as token counts; never texts of the task."""
+        """Add figures such as token counts to this piece's outcome line; never texts of the task."""
         self.facts.update(bounds.facts(facts))
 
     def step(self, name: str, fn: Callable[[], Any]) -> Any:
         """Run `fn` once per piece and use of the name; a later runner gets the recorded JSON result instead.
 
-        For a coroutine function it returns an awaitable of the result.
+        With a coroutine function it returns an awaitable of the result.
 
         Raises:
-            Refused: the name or the result is larger than `bounds` says, or the result is no JSON.
+            Refused: the name or the result is larger than `bounds` allows, or the result is not JSON.
         """
         step = self._step_of(bounds.step_name(name))
         if inspect.iscoroutinefunction(fn):
@@ -208,12 +208,13 @@ class Run:
         return self._recorded(step, result)
 
     def tool(self, tool_id: str, arguments: Mapping[str, Json] | None = None) -> Json:
-        """Call a tool under the kernel door's policy, approvals and runners; see the determinism rule above.
+        """Call a tool under the kernel door's policy, approvals and runners; the order rule is in `extend.executors`.
 
         Raises:
-            PolicyDenied: the policy or a person says no.
+            PolicyDenied: the policy or a person denied the call.
             ToolFailed: the tool was called and failed.
-            Refused: this door has no tools, the call stands inside a step, or `bounds` refuses its id or arguments.
+            Refused: this door does not have tools, the call stands inside a step, or `bounds` refuses its id or
+            arguments.
         """
         if _inside.get():
             raise Refused("run.tool cannot be called inside run.step: a recorded step would skip the call")
@@ -222,14 +223,14 @@ class Run:
         return self._call_tool(*call)
 
     def _step_of(self, name: str) -> Step:
-        """The step that this use of a name is. Uses inside another step count there: a replay passes them over."""
+        """The step for this use of a name. Uses inside another step are counted there, because a replay skips them."""
         within = _inside.get()
         with self._counting:
             self._uses[*within, name] += 1
             return Step(name, self._uses[*within, name], within)
 
     def _replayed(self, step: Step) -> bytes | None:
-        """What stands of a step; where nothing does, the step may begin."""
+        """The recorded result of a step; without one, check that the step may begin."""
         recorded = self._steps.replay(step)
         if recorded is None:
             self.right.check_step()
@@ -239,7 +240,7 @@ class Run:
         return loads_exact(self._steps.record(step, bounds.step_result(result)))
 
     def _may_tell(self) -> bool:
-        """Whether a hint may be told; where nobody can say whose the work is, it is lost."""
+        """Whether a hint may be sent; while the lease cannot be checked, hints are lost."""
         with suppress(PieceworkError):
             self.right.check()
             return True

@@ -1,7 +1,7 @@
 """Settings and secrets of executors: plain environment names, or one JSON secret on Lambda.
 
 Locally an executor's key is an environment variable. On Lambda the secret at `PIECEWORK_EXECUTOR_SECRET_ARN` holds a
-JSON object with the same names, so that no key stands in a function's configuration. A variable that is set wins.
+JSON object with the same names, so that keys are not in a function's configuration. A variable that is set wins.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ SECRET_ARN: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # noqa: S105  # the name of
 
 
 def executor_values(env: Mapping[str, str], read_secret: Callable[[str], str]) -> Mapping[str, str]:
-    """What an executor may read by name: the environment's variables over the members of the JSON secret.
+    """The values that an executor may read by name: environment variables, else members of the JSON secret.
 
     Raises:
         SettingsError: the secret is not a JSON object of strings.
@@ -29,7 +29,7 @@ def secret(name: str, env: Mapping[str, str], read_secret: Callable[[str], str])
     """One secret by name.
 
     Raises:
-        SettingsError: nobody set it; and as `executor_values`.
+        SettingsError: it is not set; and as `executor_values`.
         Unavailable: the secret is out of reach.
     """
     value = executor_values(env, read_secret).get(name, "").strip()

@@ -11,7 +11,7 @@ DEFAULT_PROFILE: Final = "default"
 
 
 def hits(task: Task) -> list[Mapping[str, Json]]:
-    """The seed's hits, best first; none at the verify stage, whose answer must not depend on a seed."""
+    """The seed's hits, best first; empty at the verify stage, whose answer must not depend on a seed."""
     if task.seed is None or task.stage == "verify":
         return []
     found = task.seed.get("hits")
@@ -21,8 +21,8 @@ def hits(task: Task) -> list[Mapping[str, Json]]:
 def reusable_answer(task: Task) -> tuple[Json] | None:
     """At the decide stage: the exact hit's earlier answer in a one-tuple, when it fits this task's schema.
 
-    A seed does not say which profile made it, and a kernel offers it under any. So another profile than the default
-    answers anew; under the default one the earlier answer stands.
+    A seed does not say which profile made it, and a kernel offers it under any profile. So only the default profile
+    reuses the earlier answer; the other profiles answer anew.
     """
     if task.stage != "decide" or task.profile != DEFAULT_PROFILE:
         return None

@@ -1,1 +1,1 @@
-"""Requests to others: one HTTP client, and which addresses it may reach."""
+"""Requests to other parties: one HTTP client, and the addresses that it may reach."""

@@ -1,4 +1,4 @@
-"""Which addresses a stranger's URL may lead to: public ones only, whatever way they are written."""
+"""The addresses that a stranger's URL may lead to: public ones only, in any spelling."""
 
 import re
 import socket
@@ -17,13 +17,13 @@ Allow = Callable[[Address], bool]
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 LONGEST_URL: Final = 4_096  # characters; signed links of the large clouds stay under 2,000
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-_IN_PATHS: Final = "/%:@!$&'()*+,;=~[]"  # marks that stay as they are
+_IN_PATHS: Final = "/%:@!$&'()*+,;=~[]"  # marks that are not encoded
 _PLAIN: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_-]{1,63})*\.?")
-# What address parsers of the C library read as a number: 2130706433, 0x7f.1, 0177.0.0.1
+# The C library reads these as IPv4 addresses: 2130706433, 0x7f.1, 0177.0.0.1
 _ENDS_IN_NUMBER: Final = re.compile(r"(?:.*\.)?(?:\d+|0[xX][0-9A-Fa-f]*)\.?")
 
-# Stated here because the lists inside Python's ipaddress differ from version to version.
+# Listed here because the lists in Python's ipaddress differ from version to version.
 _NEVER: Final = tuple(
     ip_network(net)
     for net in (
@@ -38,14 +38,14 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")  # IPv6-only subnets reach public IP
 
 
 class AddressRefused(PieceworkError):
-    """The URL leads somewhere that must not be asked."""
+    """The URL leads to an address that must not be called."""
 
     code: ClassVar[str] = "address_refused"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an http(s) URL points; `host` without brackets or a closing dot."""
+    """The target of an http(s) URL; `host` is without brackets and without a closing dot."""
 
     scheme: str
     host: str
@@ -58,7 +58,8 @@ def parse_target(url: str) -> Target:
     """Read an absolute http or https URL.
 
     Raises:
-        AddressRefused: another scheme, credentials inside, not plain ASCII, or a host in a misleading form.
+        AddressRefused: the URL has another scheme or credentials, is not plain ASCII, or its host has a misleading
+        form.
     """
     if len(url) > LONGEST_URL or not _PLAIN.fullmatch(url) or "\\" in url:
         raise AddressRefused("the address is not a plain ASCII URL")
@@ -77,17 +78,17 @@ def parse_target(url: str) -> Target:
 
 
 def chosen_target(url: str) -> Target:
-    """Read an http or https URL that the operator chose: any host is allowed, and a user name in it is not sent.
+    """Read an http or https URL that the operator chose: any host is allowed; a user name in it is not sent.
 
     Raises:
-        AddressRefused: it is not such a URL.
+        AddressRefused: the text is not such a URL.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
         name = parts.hostname or ""
         host = name if name.isascii() else name.encode("idna").decode("ascii")
-    except ValueError:  # UnicodeError too: a name that cannot be one
+    except ValueError:  # UnicodeError too: the name cannot be encoded
         raise AddressRefused("the address is not a URL") from None
     if parts.scheme not in DEFAULT_PORTS or not host:
         raise AddressRefused("the address must be http or https")
@@ -100,10 +101,10 @@ def chosen_target(url: str) -> Target:
 
 
 def vet(target: Target, resolve: Resolve, allow: Allow) -> list[str]:
-    """The addresses to connect to, every one of them allowed; the name is resolved once, here.
+    """The addresses to connect to. Each is allowed; the name is resolved only here.
 
     Raises:
-        AddressRefused: one of its addresses is not allowed, or it has none.
+        AddressRefused: the name does not have an address, or one of its addresses is not allowed.
         OSError: the name cannot be resolved.
     """
     literal = _literal(target.host)
@@ -114,7 +115,7 @@ def vet(target: Target, resolve: Resolve, allow: Allow) -> list[str]:
 
 
 def resolve_name(host: str, port: int) -> list[str]:
-    """All addresses of a name, as the system's resolver orders them."""
+    """All addresses of a name, in the order of the system's resolver."""
     return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)]
 
 
@@ -122,7 +123,7 @@ def is_public(address: Address) -> bool:
     """Whether an address is one unicast host of the public internet.
 
     IPv4 inside NAT64 counts as the IPv4 address. IPv4-mapped and -compatible, 6to4, Teredo, local-use NAT64 and all
-    other special forms are refused whatever they hold: no public host needs them.
+    other special forms are refused whatever they contain: public hosts do not need them.
     """
     if isinstance(address, IPv6Address):
         if address in _NAT64:
@@ -151,6 +152,6 @@ def _literal(host: str) -> Address | None:
 
 
 def is_https_or_loopback(url: str) -> bool:
-    """Whether a URL of ours is secure: https, or plain http that never leaves this machine."""
+    """Whether one of our own URLs is secure: https, or plain http within this machine."""
     parts = urlsplit(url)
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))

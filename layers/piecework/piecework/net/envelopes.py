@@ -1,10 +1,10 @@
-"""JSON that another party wraps its answer in: a model's endpoint, a facilitator, a node.
+"""JSON in which another party wraps its answer: a model's endpoint, a facilitator, a node.
 
-Strict reading (`jsons.loads`) is for what is used. Around it strangers put what they like, and what was paid for must
-not be lost over a part that nobody reads. So this reader takes a byte order mark, control characters and lone
-surrogates in strings, and puts `UNREADABLE` where a value is none: NaN, a number too large for a double, a member that
-occurs twice with different values. `UNREADABLE` is not a JSON type, so whoever uses such a member finds that it has no
-meaning. Bytes that are not UTF-8 become lone surrogates, which no canonical JSON holds.
+The parts that we use are read strictly (`jsons.loads`). The other parts may hold anything, and we must not lose a paid
+answer over a part that we do not read. So this reader accepts a byte order mark, control characters and lone surrogates
+in strings. It puts `UNREADABLE` in place of NaN, of a number too large for a double, and of a member that occurs twice
+with different values. `UNREADABLE` is not a JSON type, so code that uses such a member notices. Bytes that are not
+UTF-8 become lone surrogates, which canonical JSON cannot hold.
 """
 
 import json
@@ -18,7 +18,7 @@ MAX_NUMBER_CHARACTERS: Final = 1_100  # a double's exact decimal form needs fewe
 
 
 class Unreadable:
-    """Stands where a value has no single meaning."""
+    """Stands for a value that cannot be read."""
 
     def __repr__(self) -> str:
         return "UNREADABLE"
@@ -31,7 +31,7 @@ def read_envelope(raw: bytes) -> Json:
     """One JSON document of another party.
 
     Raises:
-        BadRequest: it is no JSON document, or nests more than `MAX_DEPTH` containers.
+        BadRequest: the bytes are not a JSON document, or nest more than `MAX_DEPTH` containers.
     """
     check_depth(raw, MAX_DEPTH)
     try:

@@ -1,7 +1,7 @@
 """HTTP to addresses that strangers name: to public hosts only, one hop, bounded in time and size.
 
-The name is resolved once; the connection goes to an address that was vetted, while certificate, SNI and Host header
-stay the name's, so a second lookup cannot lead elsewhere.
+The name is resolved once, and the connection goes to a vetted address, so a second look-up cannot lead elsewhere.
+Certificate, SNI and Host header are those of the name.
 """
 
 import ssl
@@ -15,11 +15,11 @@ from piecework.reasons import Warn, silent, tell
 __all__ = ["BodyTooLarge", "FetchTimedOut", "Fetched", "Fetcher", "Unreachable"]
 
 BODY_LIMIT: Final = 8 * 1024 * 1024  # bytes; eight of them at once still fit a small function's memory
-TIMEOUT_SECONDS: Final = 5.0  # per request, name lookup included
+TIMEOUT_SECONDS: Final = 5.0  # per request, with its name look-up
 
 
 class Fetcher:
-    """Sends single requests to vetted addresses; `warn` hears of those that brought nothing, as calls `to` somebody."""
+    """Sends single requests to vetted addresses; `warn` logs each failed one as a call `to` another party."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Fetcher:
         *,
         cut: bool = False,
     ) -> Fetched:
-        """Send one request and read its whole answer; with `cut` as much of its body as comes within the limits.
+        """Send one request and read its whole answer; with `cut`, only as much of the body as the limits allow.
 
         Raises:
-            AddressRefused: the URL is malformed or leads to an address that is not public; nothing was sent.
+            AddressRefused: the URL is malformed or leads to an address that is not public; the request was not sent.
             Unreachable, FetchTimedOut, BodyTooLarge: as `HttpClient.send`.
         """
         host = None

@@ -1,13 +1,13 @@
-"""One HTTP request to somebody else, inside one deadline: every call that leaves this code goes this way.
+"""One HTTP request to another party, inside one deadline; all calls but those to AWS are made here.
 
-    look-up → connect → TLS │ send → interim answers (1xx, passed over) → answer → body
+    look-up → connect → TLS │ send → interim answers (1xx, skipped) → answer → body
       not sent: nothing happened │ sent: the other side may have acted
 
-h11 reads the answer, because that is where strangers differ: interim answers, hundreds of header lines, blanks behind
-values, transfer codings that were never asked for. Each system call gets the time that is left, so neither a slow name
-server nor a dripping body outlives the deadline, and no thread has to watch the socket. Redirects are answers like any
-other, since one would carry credentials elsewhere; proxies from the environment are not used; no connection is kept,
-because a thawed environment would find it dead, and a request on a dead one could not be told from a lost one.
+h11 reads the answer, because servers differ there: interim answers, hundreds of header lines, blanks behind values,
+transfer codings that we did not request. Each system call gets the remaining time, so a slow name server or a dripping
+body cannot outlive the deadline, and a thread need not watch the socket. Redirects are not followed, because they would
+carry credentials elsewhere. Proxies from the environment are not used. Connections are not kept: after a freeze they
+would be dead, and a request on a dead connection looks like a lost one.
 """
 
 import socket
@@ -27,17 +27,17 @@ from piecework.net.lookups import Deadline, Silence, look_up
 
 BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer
 HEAD_LIMIT: Final = 256 * 1024  # bytes of an answer's head: some hosts send hundreds of lines
-MOST_INTERIM: Final = 100  # answers before the answer
+MOST_INTERIM: Final = 100  # interim answers before the final one
 MAX_DIALS: Final = 3  # addresses tried, for hosts that list an unreachable IPv6 address first
 CHUNK: Final = 64 * 1024
-ANY_HEADER: Final = 32 + zlib.MAX_WBITS  # gzip or zlib, as the data says
-USER_AGENT: Final = "piecework"  # some hosts refuse requests without any
+ANY_HEADER: Final = 32 + zlib.MAX_WBITS  # gzip or zlib, detected from the data
+USER_AGENT: Final = "piecework"  # some hosts refuse requests without one
 BROKEN: Final = (OSError, h11.RemoteProtocolError)
 HttpEvent = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
 
 
 class CallFailed(PieceworkError):
-    """No whole answer came; `sent` tells whether the request may have arrived, `why` is a word for the log."""
+    """A whole answer did not come; `sent` says whether the request may have arrived, `why` is a code for the log."""
 
     code: ClassVar[str] = "call_failed"
 
@@ -48,7 +48,7 @@ class CallFailed(PieceworkError):
 
 
 class Unreachable(CallFailed):
-    """The host could not be resolved, refused, spoke no proper HTTP or TLS, or broke off."""
+    """The name was not found, or the host refused, broke HTTP or TLS, or closed the connection early."""
 
     code: ClassVar[str] = "unreachable"
     retryable: ClassVar[bool] = True
@@ -78,7 +78,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent, and where to."""
+    """A request and its target."""
 
     method: str
     target: Target
@@ -87,11 +87,11 @@ class Request:
 
 
 def unpacked(answer: Fetched, limit: int) -> bytes:
-    """The body of an answer that was packed although we asked for none of that; gateways do so.
+    """The body of an answer that is compressed although we did not request it, as some gateways do.
 
     Raises:
-        Unreachable: it is packed in a way that nobody asked for, or broken.
-        BodyTooLarge: it unpacks to more than `limit` bytes.
+        Unreachable: the encoding is unknown, or the compressed data is broken.
+        BodyTooLarge: the body is larger than `limit` bytes when it is decompressed.
     """
     coding = answer.headers.get("content-encoding", "").strip().lower()
     if coding in ("", "identity"):
@@ -100,11 +100,11 @@ def unpacked(answer: Fetched, limit: int) -> bytes:
     try:
         body = reader.decompress(answer.body, limit + 1) if coding in ("gzip", "x-gzip", "deflate") else b""
     except zlib.error as error:
-        raise Unreachable("the answer is packed and broken", "PackedBody", sent=True) from error
+        raise Unreachable("the compressed answer is broken", "PackedBody", sent=True) from error
     if len(body) > limit:
         raise BodyTooLarge(f"the answer is over {limit} bytes", sent=True)
     if not reader.eof:
-        raise Unreachable("the answer is packed in a way that was not asked for", "PackedBody", sent=True)
+        raise Unreachable("the answer has a content encoding that was not requested", "PackedBody", sent=True)
     return body
 
 
@@ -124,12 +124,12 @@ class HttpClient:
     tls: ssl.SSLContext | None = None
 
     def send(self, request: Request, seconds: float, *, cut: bool = False) -> Fetched:
-        """Send one request and read its whole answer; with `cut` as much of its body as comes within the limits.
+        """Send one request and read its whole answer; with `cut`, only as much of the body as the limits allow.
 
         Raises:
-            AddressRefused: the host leads to an address that is not allowed; nothing was sent.
-            Unreachable: no complete answer could be had.
-            FetchTimedOut: no complete answer came in `seconds`.
+            AddressRefused: the host leads to an address that is not allowed; the request was not sent.
+            Unreachable: the answer failed or was not complete.
+            FetchTimedOut: the answer was not complete within `seconds`.
             BodyTooLarge: the answer is over the limit.
         """
         with self._asked(request, Deadline(seconds), seconds) as answering:
@@ -153,7 +153,7 @@ class HttpClient:
         try:
             raw = _written(connection, request)
             sock = self._open(request.target, deadline.within(self.connect_seconds))
-        except (OSError, ValueError, h11.LocalProtocolError) as error:  # ValueError: a name that cannot be one
+        except (OSError, ValueError, h11.LocalProtocolError) as error:  # ValueError: the name cannot be encoded
             raise _failure(error, seconds, sent=False) from error
         with sock:
             answering = _Answering(sock, connection, deadline, self.body_limit)
@@ -198,7 +198,7 @@ class _Answering:
 
     def write(self, raw: bytes) -> None:
         left = memoryview(raw)
-        with suppress(BrokenPipeError, ConnectionResetError):  # the answer may be there: it need not wait for the body
+        with suppress(BrokenPipeError, ConnectionResetError):  # the answer may come before the whole body
             while left:
                 self.sock.settimeout(self.deadline.remaining())
                 left = left[self.sock.send(left[:CHUNK]) :]
@@ -219,7 +219,7 @@ class _Answering:
                 return event
             if not isinstance(event, h11.InformationalResponse):
                 break
-        raise h11.RemoteProtocolError("no answer came")
+        raise h11.RemoteProtocolError("the connection ended without an answer")
 
     def _body(self, headers: Mapping[str, str]) -> bytes:
         stated = headers.get("content-length", "")
@@ -239,7 +239,7 @@ class _Answering:
 
     def _some_body(self) -> bytes:
         body = bytearray()
-        with suppress(*BROKEN):  # the status is what counts; the rest was cut off
+        with suppress(*BROKEN):  # only the status counts; the rest was cut off
             for part in self.parts():
                 body += part
                 if len(body) >= self.body_limit:
@@ -275,10 +275,10 @@ def _failure(error: Exception, seconds: float, *, sent: bool) -> CallFailed:
     why = type(error).__name__
     if isinstance(error, TimeoutError):
         return FetchTimedOut(f"no answer within {seconds:g} s", why, sent=sent)
-    return Unreachable("the host could not be reached or broke off", why, sent=sent)
+    return Unreachable("the host could not be reached or closed the connection early", why, sent=sent)
 
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """The machine's certificates; to read them takes tens of milliseconds."""
+    """The machine's certificates; reading them takes tens of milliseconds."""
     return ssl.create_default_context()

@@ -1,9 +1,9 @@
-"""Names are looked up inside a deadline, which the system's resolver knows nothing of.
+"""Name look-ups inside a deadline, which the system's resolver does not support.
 
-A look-up cannot be interrupted, so it has a thread of its own, and whoever asked stops waiting in time. Such a thread
-ends when the resolver gives up (glibc: after 10 s, unless told otherwise). Until then everybody who asks for the same
-name waits for the same look-up, and no more than `MOST_AT_ONCE` are under way: a name server that does not answer costs
-a bounded number of threads, however often it is asked.
+A look-up cannot be interrupted, so it has a thread of its own, and the caller stops waiting in time. The thread ends
+when the resolver gives up (glibc: after 10 s by default). Until then all callers for the same name wait for the same
+look-up, and at most `MOST_AT_ONCE` look-ups run at a time. So a name server that does not answer costs a bounded number
+of threads.
 """
 
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ _under_way: Final[dict[Key, "_LookUp"]] = {}
 
 
 class Deadline:
-    """A moment that everything about one request must keep."""
+    """The moment by which all parts of one request must end."""
 
     def __init__(self, seconds: float) -> None:
         self._ends = monotonic() + seconds
 
     def remaining(self) -> float:
-        """Seconds left. Raises TimeoutError when there are none."""
+        """The remaining seconds. Raises TimeoutError when the deadline has passed."""
         left = self._ends - monotonic()
         if left <= 0:
             raise TimeoutError("the deadline has passed")
         return left
 
     def within(self, seconds: float | None) -> "Deadline":
-        """The earlier one of this deadline and so many seconds from now."""
+        """This deadline, or `seconds` from now if that is earlier."""
         left = self.remaining()
         return Deadline(left if seconds is None else min(left, seconds))
 
@@ -58,7 +58,7 @@ def look_up(resolve: Resolve, host: str, port: int, deadline: Deadline) -> Seque
 
     Raises:
         TimeoutError: the resolver did not answer in time.
-        OSError, ValueError: it knows no such name.
+        OSError, ValueError: the resolver does not know the name.
     """
     begun = _begun((resolve, host, port), deadline)
     begun.join(deadline.remaining())
@@ -76,21 +76,21 @@ def _begun(key: Key, deadline: Deadline) -> "_LookUp":
     if not _room.acquire(timeout=deadline.remaining()):
         raise TimeoutError("too many names are being looked up")
     with _lock:
-        if (running := _under_way.get(key)) is not None:  # somebody was faster
+        if (running := _under_way.get(key)) is not None:  # another caller was faster
             _room.release()
             return running
         begun = _LookUp(key)
         try:
-            begun.start()  # inside the lock: nobody may wait for a thread that has not started
+            begun.start()  # inside the lock: a caller must not wait for a thread that has not started
         except RuntimeError as error:
             _room.release()
-            raise OSError("there is no thread left for a look-up") from error
+            raise OSError("a thread for the name look-up could not be started") from error
         _under_way[key] = begun
         return begun
 
 
 class _LookUp(Thread):
-    """One look-up; its outcome is there when the thread has ended."""
+    """One look-up; its outcome is set when the thread has ended."""
 
     def __init__(self, key: Key) -> None:
         super().__init__(name="look-up", daemon=True)

@@ -55,7 +55,7 @@ class Checker:
         self._bound = bound
 
     def is_valid(self, value: Json) -> bool:
-        """Whether the value fits the schema; what is no JSON value fits none.
+        """Whether the value fits the schema; a value that is not JSON never fits.
 
         Raises:
             SchemaRejected: checking this value would take too many steps.
