@@ -1,1 +1,1 @@
-"""Your executors: each module here registers one or more; what it imports goes into requirements.in beside it."""
+"""Your executors: each module here registers one or more; list its packages in requirements.in beside it."""

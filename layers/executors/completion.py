@@ -1,7 +1,7 @@
 """`completion`: a chat model does the work, behind an OpenAI-compatible endpoint or Amazon Bedrock.
 
-It is configured by the reference's environment names (`WATTETHERIA_BRAIN_…`, see docs/completion.md). What only a call
-needs (h11, boto3) is imported when the first task comes.
+The reference's environment names (`WATTETHERIA_BRAIN_…`, see docs/completion.md) configure it. Packages that only a
+call needs (h11, boto3) are imported with the first task.
 """
 
 import os
@@ -25,7 +25,7 @@ PROFILES: Final[dict[str, dict[str, Any]]] = {
 
 @executor("completion", task_types=("swarm", "a2a_invoke"), profiles=PROFILES, expected_ms=8_000)
 def completion(task: Task, run: Run) -> Outcome:
-    """Reuse the exact earlier answer where the kernel offers one to decide on, else let the model answer."""
+    """Reuse the exact earlier answer if the kernel offers one at the decide stage, else ask the model."""
     reusable = reusable_answer(task)
     if reusable is not None:
         run.note(reused_seed=1)
@@ -40,7 +40,7 @@ def _brain(task: Task, run: Run) -> Brain:
         return Brain.of_profile(values, task.profile, {**PROFILES["default"], **task.settings})
     except SettingsError as error:
         run.log.warning("completion_not_configured", problem=error.message)
-        raise Retryable("no model is configured for this executor; its operator finds the reason in the log") from error
+        raise Retryable("a model is not configured for this executor; the operator's log says what to set") from error
 
 
 def _model(brain: Brain, warn: Warn = silent) -> Model:
@@ -60,7 +60,7 @@ def _read_secret(arn: str) -> str:
 
 
 def _outcome(task: Task, run: Run, output: Json) -> Outcome:
-    """The output with a trace line, and a copy under a digest that other nodes count as new evidence."""
+    """The output with a trace line, and a copy under a digest of its own, which other nodes count as new evidence."""
     run.evidence(f"trace:{task.attempt_id}")
     record = {"task_id": task.task_id, "execution_id": task.execution_id, "output": output}
     run.artifact("answer", canonical(record), "application/json")

@@ -1,7 +1,7 @@
-"""The default executor: deterministic, offline, and able to answer any schema it can find a value for.
+"""The default executor: deterministic, offline, and able to answer any schema for which it finds a value.
 
-Ordinary schemas get the reference answer: `<profile>::<prompt>`, a confidence, a check summary, and a decision where
-the schema allows one (a kernel runs a round without decisions a second time). Others get a filled, typed value.
+Ordinary schemas get the reference answer: `<profile>::<prompt>`, a confidence, a check summary, and a decision if the
+schema allows one (a kernel repeats a round without decisions). Other schemas get a filled, typed value.
 """
 
 import re
@@ -15,17 +15,17 @@ from piecework.schemas import SchemaRejected
 
 CONFIDENCE: Final = 0.93
 DECISION: Final = "ACCEPT"
-MAX_PROMPT_BYTES: Final = 48_000  # of the prompt as JSON; an output may hold 65536 with everything else
-PROFILE_MARK: Final = re.compile(r"([A-Za-z0-9_.-]+)::")  # how each of our answers begins
-UNFIT: Final = "this executor found no output that fits the schema; one that fits may still exist"
+MAX_PROMPT_BYTES: Final = 48_000  # of the prompt as JSON; a whole output may have 65,536
+PROFILE_MARK: Final = re.compile(r"([A-Za-z0-9_.-]+)::")  # the beginning of each of our answers
+UNFIT: Final = "this executor did not find an output that fits the schema; one may still exist"
 
 
 @executor("echo", task_types=("swarm", "a2a_invoke"), profiles={"default": {}, "fast": {}}, expected_ms=500)
 def echo(task: Task, run: Run) -> Outcome:
-    """Answer with the prompt, in whatever form the schema asks for.
+    """Answer with the prompt, in the form that the schema requires.
 
     Raises:
-        Refused: no value was found that fits the schema.
+        Refused: a value that fits the schema was not found.
     """
     answer = _answer(task)
     try:
@@ -63,7 +63,7 @@ def _output(task: Task, answer: str) -> Json:
 
 
 def _earlier_answers(task: Task) -> Iterator[Json]:
-    """At the decide stage, what won before on exactly this task, unless another profile made it."""
+    """At the decide stage, the answers that won before on exactly this task, unless another profile made them."""
     hits = task.seed.get("hits") if task.stage == "decide" and task.seed else None
     for hit in hits if isinstance(hits, list) else []:
         earlier = hit.get("reuse_payload") if isinstance(hit, dict) and hit.get("hit_type") == "Exact" else None
@@ -72,14 +72,14 @@ def _earlier_answers(task: Task) -> Iterator[Json]:
 
 
 def _is_of_another_profile(earlier: Json, profile: str) -> bool:
-    """Whether an answer begins with another profile's name; a kernel offers one task's answers under any profile."""
+    """Whether an answer begins with another profile's name; a kernel offers a task's answers under any profile."""
     answer = earlier.get("answer") if isinstance(earlier, dict) else earlier
     named = PROFILE_MARK.match(answer) if isinstance(answer, str) else None
     return named is not None and named[1] != profile
 
 
 def _reference_answers(task: Task, answer: str) -> Iterator[dict[str, Json]]:
-    """The reference answer, then without what a closed schema does not name."""
+    """The reference answer, then the same without members that a closed schema does not name."""
     whole = _reference(task, answer)
     named = task.output_schema.get("properties") if isinstance(task.output_schema, dict) else None
     for dropped in ((), ("decision",), ("check_summary",), ("decision", "check_summary")):

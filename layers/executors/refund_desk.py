@@ -1,7 +1,7 @@
-"""An example for the kernel door: gives money back, where the policy lets it or a person says yes.
+"""An example for the kernel door: gives money back, if the policy allows it or a person approves it.
 
 It needs an execution of the agent `refund_desk`, a runner that offers `pay.refund`, and a policy that says when a
-person must look; docs/kernel/hosted-agents.md has all three. It reads the request itself, so no model takes part.
+person must approve; docs/kernel/hosted-agents.md has all three. It reads the request itself and does not use a model.
 """
 
 import re
@@ -17,10 +17,10 @@ AMOUNT: Final = re.compile(r"(\d{1,7})[.,](\d{2})\b", re.ASCII)
 
 @executor("refund_desk", task_types=(), expected_ms=200, needs_tools=True)
 def refund_desk(task: Task, run: Run) -> Outcome:
-    """Refund what the request asks for, and say what came of it.
+    """Refund the requested amount, and report the result.
 
     Raises:
-        InputRefused: the request names no order or no amount.
+        InputRefused: the request does not name an order or an amount.
     """
     order, cents = read_request(task)
     try:
@@ -33,7 +33,7 @@ def refund_desk(task: Task, run: Run) -> Outcome:
 
 
 def read_request(task: Task) -> tuple[str, int]:
-    """The order and the amount in cents, from the input's own members or from the words of its prompt.
+    """The order and the amount in cents, from the input's members or from its prompt.
 
     Raises:
         InputRefused: one of them is missing.

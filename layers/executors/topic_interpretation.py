@@ -1,9 +1,9 @@
-"""What a free-text message says about an open proposal: `support`, `reject`, `abstain`, or a person should look.
+"""The stance of a free-text message on an open proposal: `support`, `reject`, `abstain`, or a person should look.
 
 A kernel publishes the stance as its author's vote, so a wrong stance is worse than none. Words are compared whole
-("disagree" is not "agree"), negation is honoured ("don't support"), and whatever is doubtful — a condition, a question,
-both sides at once, two proposals named — goes to review. No model takes part, and messages are data: nothing in one is
-obeyed. Reads English only; other languages go to review. Runtime specification 8.1.
+("disagree" is not "agree"), negation is honoured ("don't support"), and doubtful messages — a condition, a question,
+both sides at once, two named proposals — go to review. It does not use a model, and it never obeys a message. It reads
+English only; other languages go to review. Runtime specification 8.1.
 """
 
 import re
@@ -17,12 +17,12 @@ from piecework.jsons import Json, canonical
 
 Stance = Literal["support", "reject", "abstain", "none"]
 
-SURE: Final = 0.91  # the kernel publishes from 0.65 on
+SURE: Final = 0.91  # a kernel publishes a stance from 0.65 on
 UNSURE: Final = 0.2
 PLACEHOLDER: Final = "The message has no text."
-QUOTE_CHARACTERS: Final = 2_000  # it occurs three times in an output of at most 64 KiB; escaped, a character takes 6
-READ_CHARACTERS: Final = 20_000  # a longer message could take its stance back where we no longer look
-EVIDENCE_BYTES: Final = 32_768  # as one escaped string it still fits the kernel's 120,000 bytes of evidence
+QUOTE_CHARACTERS: Final = 2_000  # used three times in an output of 64 KiB, with 6 bytes for an escaped character
+READ_CHARACTERS: Final = 20_000  # a longer message could withdraw its stance after the part that we read
+EVIDENCE_BYTES: Final = 32_768  # as one escaped string this fits the kernel's 120,000 bytes of evidence
 ELEMENT_CHARACTERS: Final = 1_000  # of one text in the evidence
 ELEMENT_ITEMS: Final = 50  # of one list in the evidence
 PROPOSAL: Final = (
@@ -56,7 +56,7 @@ NEGATION: Final = _words(
 )
 NEGATION_REACH: Final = 5  # words: "not think that we should support"
 AFTERTHOUGHT_REACH: Final = 3  # words: "I support it not", "agree with nothing"
-CLAUSE_REACH: Final = 50  # words that one clause is searched back; longer ones are no prose
+CLAUSE_REACH: Final = 50  # words to search back within one clause; a longer clause is not prose
 OBJECT_REACH: Final = 2  # words: "against adopting", "decline to support"
 DOUBT: Final = _words("if unless until provided assuming whether might may maybe perhaps possibly")
 CLAUSE_ENDS: Final = frozenset(".!;:") | _words("but although")
@@ -78,13 +78,13 @@ def topic_interpretation(task: Task, run: Run) -> Outcome:
     """Interpret `inputs.source_message` against `inputs.candidate_proposals`.
 
     Raises:
-        InputRefused: there is no source message.
-        Refused: the caller's schema wants more than an interpretation holds.
+        InputRefused: the source message is missing.
+        Refused: the caller's schema requires more than an interpretation holds.
     """
     inputs = task.inputs if isinstance(task.inputs, dict) else {}
     source = inputs.get("source_message")
     if not isinstance(source, dict):
-        raise InputRefused("inputs.source_message: an object is needed")
+        raise InputRefused("inputs.source_message must be an object")
     text = _text_of(source)
     proposal = choose(source, _objects(inputs.get("candidate_proposals")), text)
     stance = stance_of(text, prior_stance(_objects(inputs.get("prior_deliberations"))))
@@ -97,7 +97,7 @@ def topic_interpretation(task: Task, run: Run) -> Outcome:
 
 
 def choose(source: Mapping[str, Json], proposals: Sequence[Mapping[str, Json]], text: str) -> Mapping[str, Json] | None:
-    """The proposal a message is about: the one it replies to, else the only one, else the only one it names."""
+    """The proposal of a message: the one that it replies to, else the only one, else the only one that it names."""
     offered = list({_pair(proposal): proposal for proposal in proposals if _is_named(proposal)}.values())
     replied_to = _text(source.get("reply_to_message_id")).strip()
     if replied_to:
@@ -111,7 +111,7 @@ def choose(source: Mapping[str, Json], proposals: Sequence[Mapping[str, Json]], 
 
 
 def stance_of(text: str, prior: Stance = "none") -> Stance:
-    """The stance a message states; `none` when it states none, or leaves room for doubt."""
+    """The stance that a message states; `none` if it does not state one or is doubtful."""
     if len(text) > READ_CHARACTERS:
         return "none"
     said = set[str]()
@@ -124,7 +124,7 @@ def stance_of(text: str, prior: Stance = "none") -> Stance:
 
 
 def prior_stance(deliberations: Sequence[Mapping[str, Json]]) -> Stance:
-    """The first earlier decision, which "same as before" refers to; `none` when it is no stance."""
+    """The first earlier decision, to which "same as before" refers; `none` if that is not a stance."""
     decision = deliberations[0].get("decision") if deliberations else None
     for stance in ("support", "reject", "abstain"):
         if decision == stance:
@@ -133,7 +133,7 @@ def prior_stance(deliberations: Sequence[Mapping[str, Json]]) -> Stance:
 
 
 def evidence_of(source: Mapping[str, Json], inputs: Mapping[str, Json], limit: int = EVIDENCE_BYTES) -> bytes:
-    """What the interpretation rests on, as JSON of at most `limit` bytes: elements are cut, then left out."""
+    """The basis of the interpretation as JSON of at most `limit` bytes: elements are cut, then left out."""
     kept: dict[str, Json] = {
         "source_message_id": _cut(_text(source.get("message_id"))),
         "reply_to_message_id": _cut(source.get("reply_to_message_id")),
@@ -174,18 +174,18 @@ def _interpretation(
 
 
 def _fitting(output: dict[str, Json], task: Task) -> dict[str, Json]:
-    """The output, or the same without its optional evidence, whichever the caller's schema takes."""
+    """The output, or the same without its optional evidence if only that fits the caller's schema."""
     problem = task.problem(output)
     if problem is None:
         return output
     without = {name: value for name, value in output.items() if name != "evidence"}
     if task.problem(without) is None:
         return without
-    raise Refused(f"output_schema asks for something else than an interpretation: {problem}")
+    raise Refused(f"output_schema does not fit an interpretation: {problem}")
 
 
 def _settled(said: set[str], prior: Stance) -> Stance:
-    """One stance from all that was said, in the specification's order; both sides at once are none."""
+    """One stance from all signals, in the specification's order; `none` for both sides at once."""
     against = "reject" in said or "not support" in said
     if "support" in said:
         return "none" if against else "support"
@@ -199,7 +199,7 @@ def _settled(said: set[str], prior: Stance) -> Stance:
 
 
 def _signals(tokens: Sequence[str]) -> set[str]:
-    """What the tokens of one sentence say: stances, plain or after "not ", "prior", and "doubt"."""
+    """The signals in the tokens of one sentence: stances, plain or after "not ", "prior", and "doubt"."""
     words = [token.replace("-", "").strip("_") if len(token) > 2 else token for token in tokens]
     signals = {"doubt"} if DOUBT.intersection(words) else set[str]()
     for at, word in enumerate(words):
@@ -223,7 +223,7 @@ def _stance_word(word: str) -> Stance | None:
 
 
 def _is_negated(words: Sequence[str], at: int) -> bool | None:
-    """Whether the word stands under a negation; None when one is about that may or may not concern it."""
+    """Whether the word is negated; None if a nearby negation may or may not concern it."""
     if words[at - 1 : at] == ["no"] or any(map(_negates, _near(words, at, NEGATION_REACH))):
         return True
     clause = takewhile(lambda word: word not in CLAUSE_ENDS, reversed(words[max(0, at - CLAUSE_REACH) : at]))
@@ -232,7 +232,7 @@ def _is_negated(words: Sequence[str], at: int) -> bool | None:
 
 
 def _near(words: Sequence[str], at: int, reach: int) -> Iterable[str]:
-    """The words shortly before, as far as nothing separates them."""
+    """The words shortly before, up to a separator."""
     return takewhile(_goes_on, reversed(words[max(0, at - reach) : at]))
 
 
@@ -252,7 +252,7 @@ def _prepared(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Text for comparison: one case, one form, and nothing invisible inside words."""
+    """Text for comparison: one case, one normal form, and words without invisible characters."""
     plain = unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)).casefold()
     return "".join(letter for letter in plain if unicodedata.category(letter) not in ("Cf", "Mn", "Me"))
 
@@ -284,7 +284,7 @@ def _objects(value: Json) -> list[dict[str, Json]]:
 
 
 def _cut(value: Json) -> Json:
-    """A value short enough for the evidence; what is neither text, number nor a list of them is left out."""
+    """A value short enough for the evidence: a text, a number or a list of them; other values are left out."""
     if isinstance(value, list):
         return [_cut(item) for item in value[:ELEMENT_ITEMS] if not isinstance(item, list | dict)]
     if isinstance(value, str):

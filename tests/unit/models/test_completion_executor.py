@@ -107,7 +107,7 @@ def test_nothing_else_is_reused(stage, seed):
 def test_without_a_model_it_can_be_tried_again_and_the_log_says_what_to_set(unset):
     log = HeardLog()
 
-    with pytest.raises(Retryable, match="no model is configured") as raised:
+    with pytest.raises(Retryable, match="a model is not configured") as raised:
         completion(a_task(), a_run(log=log))
 
     assert "WATTETHERIA" not in raised.value.message

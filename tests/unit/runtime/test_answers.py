@@ -53,7 +53,7 @@ def test_a_pattern_that_is_not_run_is_refused_with_its_place_and_the_reason(door
     error = answer["json"]["error"]
     assert answer["statusCode"] == 400
     assert error.startswith(f"the schema.properties.name.{under}")
-    assert "a regular expression we do not run" in error
+    assert "an unsupported regular expression" in error
     assert "inline flags, atomic groups" in error
 
 

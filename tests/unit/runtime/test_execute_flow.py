@@ -218,7 +218,7 @@ def test_steps_of_another_payload_are_not_seen():
 
 
 def test_tools_are_refused_at_this_door():
-    with pytest.raises(StoredFailure, match="no tools"):
+    with pytest.raises(StoredFailure, match="does not have tools"):
         FlowBench(lambda task, run: Outcome(run.tool("web.search"))).execute()
 
 

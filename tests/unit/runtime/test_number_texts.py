@@ -252,7 +252,7 @@ def test_a_number_of_the_inputs_that_no_double_is_cannot_go_out(text):
 def test_a_member_that_newer_kernels_take_for_a_number_is_refused():
     bench = FlowBench(answering({"answer": {"$serde_json::private::Number": "1.50"}}))
 
-    with pytest.raises(StoredFailure, match="take for a number"):
+    with pytest.raises(StoredFailure, match="read as a number"):
         bench.execute()
 
 

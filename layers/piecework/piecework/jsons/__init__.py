@@ -1,4 +1,4 @@
-"""JSON in and out: strict in, canonical out.
+"""JSON: strict reading and canonical writing.
 
 `canonical` writes the form that WattSwarm hashes and measures (runtime specification 0.2, "CJ"): no spaces, members
 sorted by code point, raw UTF-8, doubles in their shortest form. There are two such codecs. To kernels built before July
@@ -31,16 +31,16 @@ __all__ = ["I64_MIN", "U64_MAX", "Json", "canonical", "check_depth", "digest", "
 
 Json = Any  # dict[str, Json] | list[Json] | str | int | float | bool | None
 
-MAX_DEPTH_IN: Final = 140  # nested containers; the kernel wraps values it could itself nest 127 deep
-MAX_DEPTH_READ: Final = 127  # nested containers of a document that the kernel reads; it refuses the next
-SAFE_RECURSION: Final = 3_000  # packages raise the interpreter's limit so far that endless nesting ends the process
-MAX_NUMBER_CHARACTERS: Final = 1_100  # a double's exact decimal form needs fewer; more is an attack on the parser
+MAX_DEPTH_IN: Final = 140  # nested containers; the kernel wraps values that may nest 127 deep themselves
+MAX_DEPTH_READ: Final = 127  # nested containers of a document that the kernel reads; it refuses one more
+SAFE_RECURSION: Final = 3_000  # packages raise the interpreter's limit until endless nesting ends the process
+MAX_NUMBER_CHARACTERS: Final = 1_100  # a double's exact decimal form needs fewer; longer numbers attack the parser
 
-# A string that is not closed runs to the end: to look for its closing mark again from each escaped one takes minutes.
+# A string that is not closed runs to the end: a new search for its closing mark from each escaped one takes minutes.
 _TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}])', re.DOTALL)
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-# Where Python's own writer may differ from the kernel's: an exponent, or an integer of 19 digits and more. Both look
-# for the sign quickly and may hit inside a string, which only costs the slower writer below.
+# Where Python's own writer may differ from the kernel's: an exponent, or an integer of 19 digits and more. Both are
+# quick searches that may match inside a string; then the slower writer below is used without need.
 _EXPONENT: Final = re.compile(rb"e(?<=\de)[-+]\d+(?:[,\]}]|$)")
 _DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG_INTEGER: Final = b"0" * 19
@@ -58,10 +58,10 @@ def loads(data: bytes | str) -> Json:
 
 
 def loads_exact(data: bytes | str) -> Json:
-    """Parse one strict JSON document as newer kernels do: a number whose text is not the canonical one keeps it.
+    """Parse one strict JSON document as newer kernels do: a number whose text is not canonical keeps its text.
 
     Raises:
-        BadRequest: as `loads`, but numbers beyond a double are read; only a text over 65,536 characters is refused.
+        BadRequest: as `loads`, except that numbers beyond a double are read, up to a text of 65,536 characters.
     """
     return _read(data, _PLAIN_EXACT_DECODER, _EXACT_DECODER)
 
@@ -97,10 +97,10 @@ def _read(data: bytes | str, plain: json.JSONDecoder, whole: json.JSONDecoder) -
 
 
 def canonical(value: Json) -> bytes:
-    """The canonical bytes of a JSON value: a number that keeps its text has it, and integers stand in full.
+    """The canonical bytes of a JSON value; a number that keeps its text is written so, and integers in full.
 
     Raises:
-        ValueError: the value is no JSON: NaN, infinity, a lone surrogate, a foreign type or endless nesting.
+        ValueError: the value is not JSON: NaN, infinity, a lone surrogate, a foreign type or endless nesting.
     """
     try:
         if holds_written(value):
@@ -112,13 +112,13 @@ def canonical(value: Json) -> bytes:
 
 
 def older_canonical(value: Json) -> bytes:
-    """The canonical bytes as older kernels have them: what is no 64-bit integer is a double.
+    """The canonical bytes of older kernels: a number that is not a 64-bit integer is a double.
 
     Raises:
         ValueError: as `canonical`, or a number is beyond a double.
     """
     try:
-        raw = _plain_writing(value)  # of a number that keeps its text: the double it is otherwise, or all its digits
+        raw = _plain_writing(value)  # a number that keeps its text becomes a double, or all its digits
         if _EXPONENT.search(raw) or _LONG_INTEGER in raw.translate(_DIGITS_TO_ZERO):
             return _write(json.loads(raw, parse_int=_integer)).encode("utf-8")
         return raw
@@ -127,7 +127,7 @@ def older_canonical(value: Json) -> bytes:
 
 
 def digest(value: Json) -> str:
-    """Lower-case hex SHA-256 of the older canonical bytes: what stored fingerprints hold, and what 1.50 and 1.5 share.
+    """Lower-case hex SHA-256 of the older canonical bytes, as in stored fingerprints; 1.50 and 1.5 share it.
 
     Raises:
         ValueError: as `older_canonical`.
@@ -220,7 +220,7 @@ def _decoder(double: Callable[[str], float], integer: Callable[[str], int | floa
 
 _DECODER: Final = _decoder(_double, _integer)
 _EXACT_DECODER: Final = _decoder(read_double, read_integer)
-# Where every integer fits i64 and none is -0, Python's own reading of integers is right, and quicker.
+# If every integer fits i64 and is not -0, Python's own reading of integers is right, and quicker.
 _PLAIN_DECODER: Final = _decoder(_double, None)
 _PLAIN_EXACT_DECODER: Final = _decoder(read_double, None)
 _FIRST_DECODER: Final = json.JSONDecoder(parse_int=_whole, parse_float=_double, parse_constant=_constant)
@@ -228,7 +228,7 @@ _ENCODER: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
 )
 
-# What `_ENCODER.encode` makes anew in every call, which for the small values that fill an answer is half its time.
+# `_ENCODER.encode` makes this anew in every call, which is half its time for the small values of an answer.
 _encode: Final = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     *(None, _ENCODER.default, json.encoder.encode_basestring, None, ":", ","),
     *(True, False, False),  # sort_keys, skipkeys, allow_nan
@@ -247,5 +247,5 @@ def _write(value: Json) -> str:
 
 
 def _key(name: Json) -> str:
-    """A member's name as Python's own writer has it: a number, a boolean or null becomes its text."""
+    """A member's name as Python's own writer writes it: a number, a boolean or null becomes its text."""
     return name if isinstance(name, str) else next(iter(json.loads(_ENCODER.encode({name: None}))))

@@ -1,8 +1,8 @@
-"""Fingerprints: what makes two payloads of one key the same payload.
+"""Fingerprints: they decide whether two payloads of one key are the same payload.
 
-A row keeps two. `exact` covers the text of every number, so 1.50 is not 1.5 and 2^64 + 1 is not 2^64. `older` covers
-each number as a double; code from before `exact` knows that one alone, and so do the rows it wrote. Both are kept so
-that a repeat is recognised by either code, whichever of them wrote the row.
+A row holds two. `exact` covers the text of every number, so 1.50 is not 1.5 and 2^64 + 1 is not 2^64. `older` covers
+each number as a double; earlier code and its rows have only that one. Both are stored, so that either code recognises a
+repeat, whichever of them wrote the row.
 """
 
 import hashlib
@@ -13,14 +13,14 @@ from piecework.jsons.numerals import holds_written
 
 
 class Fingerprint(NamedTuple):
-    """A payload's two digests; they are the same unless a number keeps its text."""
+    """A payload's two digests; they are equal unless a number keeps its text."""
 
     older: str
     exact: str
 
     @classmethod
     def of(cls, mark: "str | Fingerprint") -> "Fingerprint":
-        """The fingerprint that a digest of something without numbers is."""
+        """A fingerprint of one digest, for a payload without numbers."""
         return mark if isinstance(mark, Fingerprint) else cls(mark, mark)
 
 
@@ -31,7 +31,7 @@ def fingerprint(value: Json) -> Fingerprint:
         return Fingerprint(exact, exact)
     try:
         return Fingerprint(_sha256(older_canonical(value)), exact)
-    except ValueError:  # a number beyond a double, which older code refuses, so that it wrote no row
+    except ValueError:  # a number beyond a double: older code refuses it and did not write a row
         return Fingerprint(exact, exact)
 
 

@@ -1,8 +1,8 @@
-"""Numbers that keep the text they were written in, because kernels hash and measure that text.
+"""Numbers that keep their original text, because kernels hash and measure that text.
 
-Kernels built since July 2026 keep the text of every number in a free-form value: `1.50` stays `1.50`, and 2^64 is not
-made a double (runtime specification 0.2 as amended). Python's own numbers forget it, so a number whose text is not the
-canonical one is read as a `WrittenFloat` or a `WrittenInt`: a number like any other to an executor, with its `text`.
+Kernels built since July 2026 keep the text of every number in a free-form value: `1.50` stays `1.50`, and 2^64 does not
+become a double (runtime specification 0.2 as amended). Python's own numbers do not keep it, so a number whose text is
+not canonical is read as a `WrittenFloat` or a `WrittenInt`: for an executor a usual number, with its `text`.
 """
 
 import marshal
@@ -13,15 +13,15 @@ from typing import Any, Final
 I64_MIN: Final = -(2**63)
 U64_MAX: Final = 2**64 - 1
 SAFE_INTEGER_DIGITS: Final = 18  # any integer of this many characters fits i64, so no range check is needed
-MAX_TEXT: Final = 65_536  # characters of one number; no candidate may be larger
-PYTHON_DIGITS: Final = 4_300  # Python makes no integer of a longer text, since it takes time in the square of it
-MAX_NESTING: Final = 1_000  # what a value may nest where the interpreter would not stop it
-PLAIN_MARSHAL: Final = 2  # the version without references, which are looked up for each value
-MAX_EXPONENT_DIGITS: Final = 15  # more is beyond `Decimal`, and beyond any number that means something
+MAX_TEXT: Final = 65_536  # characters of one number; a candidate may not be larger
+PYTHON_DIGITS: Final = 4_300  # Python refuses longer integers, because they take quadratic time
+MAX_NESTING: Final = 1_000  # containers that a value may nest where the interpreter would not stop
+PLAIN_MARSHAL: Final = 2  # the version without references, whose look-up costs time for each value
+MAX_EXPONENT_DIGITS: Final = 15  # more is beyond `Decimal`, and beyond any useful number
 
 
 class WrittenFloat(float):
-    """A number with its text: beyond a double's canonical form, or beyond a double (then it is an infinity here)."""
+    """A number with its text: not in a double's canonical form, or beyond a double (then the value is infinity)."""
 
     __slots__ = ("text",)
     text: str
@@ -58,7 +58,7 @@ def read_integer(text: str) -> int | float:
 
 
 def read_double(text: str) -> float:
-    """The number of a JSON text with a point or an exponent: a plain double where its canonical form is that text.
+    """The number of a JSON text with a point or an exponent: a plain double if the text is its canonical form.
 
     Raises:
         ValueError: it is over `MAX_TEXT` characters, or its exponent over `MAX_EXPONENT_DIGITS`.
@@ -78,7 +78,7 @@ def holds_written(value: Any) -> bool:
         ValueError: it nests more than `MAX_NESTING` containers, or holds itself.
     """
     try:
-        marshal.dumps(value, PLAIN_MARSHAL)  # takes plain types alone, in a tenth of the time that writing takes
+        marshal.dumps(value, PLAIN_MARSHAL)  # accepts only plain types, and takes a tenth of the time of writing
     except ValueError:
         return _finds_written(value)
     return False
@@ -100,7 +100,7 @@ def _finds_written(value: Any) -> bool:
 
 
 def with_numbers(value: Any, made: Callable[[Any], Any]) -> Any:
-    """A copy of a value in which each number that keeps its text is replaced by what `made` makes of it."""
+    """A copy of a value in which `made` replaces each number that keeps its text."""
     if isinstance(value, WrittenFloat | WrittenInt):
         return made(value)
     if isinstance(value, dict):
@@ -111,21 +111,21 @@ def with_numbers(value: Any, made: Callable[[Any], Any]) -> Any:
 
 
 def exact(number: WrittenFloat | WrittenInt) -> int | float | Decimal:
-    """The same number in a plain type that holds it whole: a double where the text means no more than that."""
+    """The same number in a plain type that holds it exactly: a double where that is enough."""
     if isinstance(number, WrittenInt):
         return int(number)
     return float(number) if is_exact(number) else Decimal(number.text)
 
 
 def as_decimal(number: int | float) -> Decimal:
-    """The number that a text of it means: the one it was written in, or its shortest."""
+    """The number as a decimal, from its original text, else from its shortest."""
     if isinstance(number, WrittenFloat):
         return Decimal(number.text)
     return Decimal(number) if isinstance(number, int) else Decimal(float.__repr__(number))
 
 
 def is_exact(number: WrittenFloat) -> bool:
-    """Whether a double's shortest form is the very number of the text, however that is written."""
+    """Whether a double's shortest form is exactly the number of the text, however that is written."""
     value = float(number)
     return value - value == 0.0 and Decimal(float.__repr__(value)) == Decimal(number.text)
 
@@ -149,7 +149,7 @@ def double_text(value: float) -> str:
 
 
 def _canonical_text(text: str) -> str:
-    """The text as newer kernels keep it: `e` in small, a sign after it, and no minus before the integer zero."""
+    """The text as newer kernels keep it: a lower-case `e`, a sign after it, and the integer zero without a minus."""
     if text == "-0":
         return "0"
     mantissa, mark, exponent = text.replace("E", "e").partition("e")

@@ -1,7 +1,7 @@
-"""Reading what other versions of this code have stored or sent: members that are not known here are left out.
+"""Reading records and messages of other versions of this code: unknown members are ignored.
 
-Two versions run side by side during every deployment, and after a rollback the older one reads what the newer one
-wrote.
+Two versions run side by side during every deployment, and after a rollback the older one reads the rows of the newer
+one.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def known(kind: type[T], members: Mapping[str, Any]) -> T:
-    """A dataclass from a record that may have more members than it.
+    """A dataclass from a record that may have further members.
 
     Raises:
         TypeError: a member without a default is missing.

@@ -1,1 +1,1 @@
-"""Asking language models: the port, the prompt, reading answers, and one adapter that needs no AWS."""
+"""Language models: the port, the prompt, the reading of answers, and one adapter without AWS."""

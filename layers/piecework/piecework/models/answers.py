@@ -1,4 +1,4 @@
-"""From a model's text to an output that fits: what is tried before the model is asked again."""
+"""From a model's text to an output that fits: the readings that are tried before the model is asked again."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from piecework.models.chat import Reply
 from piecework.models.documents import documents
 from piecework.models.thoughts import after_thoughts
 
-NOT_JSON: Final = "it is not one JSON document"
-CUT: Final = "it is cut off before its end; write a shorter one"
-REFERENCE_CONFIDENCE: Final = 0.93  # what the reference states for an answer that is only text (specification 2.5)
+NOT_JSON: Final = "it is not a JSON document"
+CUT: Final = "it was cut off before its end; write a shorter one"
+REFERENCE_CONFIDENCE: Final = 0.93  # the reference's value for an answer that is only text (specification 2.5)
 WHOLE_DOUBLES: Final = 2.0**53  # below this a double without a fraction is an integer
 
 _FENCE: Final = "```"
@@ -23,23 +23,23 @@ _BRACKETS: Final = ("{", "[")
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """An output that fits, or why none does."""
+    """An output that fits, or the reason why the reply does not."""
 
     output: Json
     problem: str | None
 
 
 def read_answer(task: Task, reply: Reply) -> Fit:
-    """The first reading of the reply that fits the task; else the most telling problem.
+    """The first reading of the reply that fits the task; else the most useful problem.
 
-    Of a reply that is cut off nothing is taken: what stands in it may be a draft.
+    A reply that is cut off is not read, because its documents may be drafts.
     """
     if reply.is_cut:
         return Fit(None, CUT)
     problem = None
     for reading in _candidates(task, after_thoughts(reply.text)):
         try:
-            candidate, _ = sendable(reading)  # the numbers it means, not the nearest doubles
+            candidate, _ = sendable(reading)  # its exact numbers, not the nearest doubles
         except Unsendable as reason:
             problem = problem or str(reason)
             continue
@@ -52,7 +52,7 @@ def read_answer(task: Task, reply: Reply) -> Fit:
 
 
 def whole_numbers(value: Json) -> Json:
-    """The value with `3.0` written as `3`, which is what the kernel takes for an integer."""
+    """The value with `3.0` written as `3`, which the kernel counts as an integer."""
     if isinstance(value, dict):
         return {name: whole_numbers(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -63,7 +63,7 @@ def whole_numbers(value: Json) -> Json:
 
 
 def _candidates(task: Task, text: str) -> Iterator[Json]:
-    """Readings of an answer: the whole text, its documents and its fences, each from the last, and prose as it is."""
+    """Readings of an answer: the whole text, its documents and its fences (the last ones first), then its prose."""
     yield from _readings(text)
     found = [document.value for document in documents(text)]
     yield from reversed(found)
@@ -75,7 +75,7 @@ def _candidates(task: Task, text: str) -> Iterator[Json]:
 
 
 def _readings(text: str) -> Iterator[Json]:
-    """A text as one JSON document; where that is a string, also as the document written inside it."""
+    """A text as one JSON document; if that is a string, also the document inside the string."""
     try:
         value = loads_exact(text)
         yield value
@@ -87,13 +87,13 @@ def _readings(text: str) -> Iterator[Json]:
 
 
 def _fenced(text: str) -> list[str]:
-    """What stands in Markdown fences, the last first; the language behind an opening mark is left out."""
+    """The texts in Markdown fences, the last first, without the language name behind an opening mark."""
     blocks = text.split(_FENCE)[1::2]
     return [block.partition("\n")[2].strip() for block in reversed(blocks)]
 
 
 def _reference_output(task: Task, text: str) -> Json:
-    """Prose as the reference answers it: the text in `answer`, and the two members beside it where they are named."""
+    """Prose as the reference answers it: the text in `answer`, with the two other members if the schema names them."""
     schema = task.output_schema if isinstance(task.output_schema, dict) else {}
     named = schema.get("properties")
     summary = f"stage={task.raw_stage} attempt={task.attempt_id}"

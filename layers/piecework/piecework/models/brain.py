@@ -1,7 +1,7 @@
-"""Which model answers, and within which budgets: the reference's environment names, and ours beside them.
+"""The settings of the model and its budgets: the reference's environment names, and our own beside them.
 
-Every name may be given per profile with the profile as a suffix (`WATTETHERIA_BRAIN_MODEL_FAST`): that comes first,
-then the plain name, then the profile's own default.
+Every name may carry a profile as its suffix (`WATTETHERIA_BRAIN_MODEL_FAST`): that name comes first, then the plain
+name, then the profile's default.
 """
 
 import re
@@ -20,7 +20,7 @@ PREFIX: Final = "WATTETHERIA_BRAIN_"
 KEY_NAME: Final = PREFIX + "API_KEY"
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 NO_TEMPERATURE: Final = "none"
-WARMEST: Final = 2.0  # the highest temperature any endpoint takes
+WARMEST: Final = 2.0  # the highest temperature that any endpoint accepts
 TOKENS_MEMBERS: Final = ("max_tokens", "max_completion_tokens")
 
 _BASE_URL: Final = re.compile(r"https?://[^/@?#\s]+(/[^?#\s]*)?")
@@ -48,7 +48,7 @@ class Brain:
         """Read one profile's settings.
 
         Raises:
-            SettingsError: no model is configured, or a setting has no meaning; the message names every such one.
+            SettingsError: a model is not configured, or a setting cannot be read; the message names every such setting.
         """
         reader = BrainReader(_for_profile(values, profile))
         kind = cast(Kind, reader.kind())
@@ -71,10 +71,10 @@ class Brain:
 
 
 class BrainReader(Reader):
-    """Reads the settings that are more than a text or a number."""
+    """Reads the settings that are not a plain text or number."""
 
     def kind(self) -> str:
-        """Raises SettingsError: without it nothing else is asked for, as at the reference."""
+        """The kind of provider. Raises SettingsError; like the reference, it is read before the other settings."""
         name = PREFIX + "PROVIDER_KIND"
         if not self.text(name, ""):
             raise SettingsError(f"set {name} to {' or '.join(KINDS)}")
@@ -109,19 +109,19 @@ class BrainReader(Reader):
         name = self.text(PREFIX + "API_KEY_ENV", KEY_NAME)
         key = self.needed(name)
         if key and not _KEY.fullmatch(key):
-            self._problems.append(f"{name} holds characters that no key has")
+            self._problems.append(f"{name} holds characters that a key cannot have")
         return key
 
 
 def _is_base_url(text: str) -> bool:
     try:
         return _BASE_URL.fullmatch(text) is not None and urlsplit(text).port != 0
-    except ValueError:  # a port that is no port
+    except ValueError:  # not a port number
         return False
 
 
 def _for_profile(values: Mapping[str, str], profile: str) -> Mapping[str, str]:
-    """The values with the profile's own laid over the plain ones."""
+    """The plain values, with the profile's own in their place."""
     suffix = "_" + re.sub(r"[^A-Z0-9]", "_", profile.upper())
     own = {
         name.removesuffix(suffix): value

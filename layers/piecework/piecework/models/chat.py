@@ -11,8 +11,8 @@ from piecework.models.thoughts import after_thoughts
 
 StructuredOutput = Literal["auto", "json_schema", "json_object", "off"]
 
-TEXT_CHARACTERS: Final = 66_000  # kept of a reply; the largest output is 65,536 bytes
-ESCAPED_CHARACTERS: Final = 58_000  # kept of one that is nothing but escapes: six bytes each, they fit a step
+TEXT_CHARACTERS: Final = 66_000  # stored of a reply; the largest output is 65,536 bytes
+ESCAPED_CHARACTERS: Final = 58_000  # stored of a reply that is all escapes, six bytes each: so many fit a step
 _ONE_FENCE: Final = re.compile(r"```\w*+(.*)```", re.DOTALL)
 
 
@@ -26,7 +26,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Everything one call needs; `schema` asks for structured output, `temperature` None leaves it to the model."""
+    """The parts of one call; `schema` requests structured output, `temperature` None leaves it to the model."""
 
     model: str
     system: str
@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The model's text, whether its end is missing, and what it cost."""
+    """The model's text, whether its end is missing, and its token counts."""
 
     text: str
     is_cut: bool = False
@@ -50,7 +50,7 @@ class Reply:
 
 
 class QuestionRejected(UpstreamFailed):
-    """The model's endpoint does not take the request as it is; without structured output it may."""
+    """The model's endpoint refuses the request in this form; without structured output it may accept it."""
 
     code: ClassVar[str] = UpstreamFailed.code
 
@@ -59,21 +59,21 @@ class Model(Protocol):
     """A chat model behind some endpoint."""
 
     def ask(self, question: Question) -> Reply:
-        """One call, bounded by the question's time-out.
+        """Make one call, bounded by the question's time-out.
 
         Raises:
             Retryable: the model is throttled or overloaded.
             QuestionRejected: the endpoint refuses this request's form.
-            UpstreamFailed: out of reach, too slow, or no usable answer.
+            UpstreamFailed: the endpoint is out of reach or too slow, or its answer is not usable.
             Refused: the model declines the task.
         """
 
 
 def reply_of(text: str, *, is_cut: bool, input_tokens: int, output_tokens: int) -> Reply:
-    """The reply in a text that may begin with reasoning, which is left out before anything is shortened.
+    """The reply in a text that may begin with reasoning; the reasoning is removed before the reply is shortened.
 
-    A text that ends inside its reasoning, that is longer than what is kept, or that holds half a character, is cut.
-    One document is kept in canonical form where only blanks and escapes make it too long.
+    A text is cut if it ends inside its reasoning, is longer than the bound, or holds half a character. A single
+    document is stored in canonical form if only blanks and escapes make it too long.
     """
     answer = after_thoughts(text)
     if len(answer) > TEXT_CHARACTERS:
@@ -86,7 +86,7 @@ def reply_of(text: str, *, is_cut: bool, input_tokens: int, output_tokens: int) 
 
 
 def _in_short(text: str) -> str:
-    """A text that is one document, in a fence or not, without what only its writing adds; any other as it is."""
+    """A text that is one document (in a fence or not) in canonical form; any other text unchanged."""
     inside = _ONE_FENCE.fullmatch(text)
     try:
         return canonical(loads_exact(inside[1] if inside else text)).decode("utf-8")

@@ -1,10 +1,10 @@
-"""One piece of work done by a chat model: ask, read, check, and ask again with the reason while time allows.
+"""One piece of work by a chat model: ask, read, check, and ask again with the reason while time allows.
 
     model-1 → read → fits? yes: the output
                      no:  model-2 with the reason → … → model-(1 + repairs) → refused
 
-Every call is a step, so a runner that takes the piece over continues after the last answered call and pays for no call
-twice. A repair shows the model its last answer alone, so that each call costs about the same.
+Every call is a step, so a runner that takes the piece over continues after the last answered call and does not pay for
+a call twice. A repair shows the model only its last answer, so that each call costs about the same.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -19,12 +19,12 @@ from piecework.models.chat import Model, Question, QuestionRejected, Reply, Turn
 from piecework.models.prompt import SYSTEM, first_message, repair_message
 from piecework.models.structured import is_askable, is_closed
 
-KEPT_BACK_MS: Final = 1_500  # to check, store evidence and record after the last answer
-LEAST_CALL_MS: Final = 1_000  # no model answers in less
-SHORT_DEADLINE_MS: Final = 30_000  # the kernel's connection: its first call must leave room for /verify
-FIRST_CALL_MS: Final = 20_000  # of a short deadline
-WARMER: Final = 0.6  # added where something different is asked for
-WARM: Final = 1.0  # every endpoint takes this temperature; more makes JSON fall apart
+KEPT_BACK_MS: Final = 1_500  # reserved to check, store evidence and record after the last answer
+LEAST_CALL_MS: Final = 1_000  # models do not answer in less
+SHORT_DEADLINE_MS: Final = 30_000  # the kernel's connection: the first call must leave time for /verify
+FIRST_CALL_MS: Final = 20_000  # under a short deadline
+WARMER: Final = 0.6  # added when a different answer is requested
+WARM: Final = 1.0  # every endpoint accepts this temperature; a higher one breaks the JSON
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Completion:
     input_tokens: int = 0
     output_tokens: int = 0
     calls: int = 0
-    unusable: str = ""  # why the last answer could not be taken, in a word: what it says itself may quote the task
+    unusable: str = ""  # why the last answer was not usable, as a code, because texts may quote the task
 
     def __post_init__(self) -> None:
         self._ends_at_ms = self.run.remaining_ms() - self.brain.budget_ms
@@ -49,9 +49,9 @@ class Completion:
         """An output that fits.
 
         Raises:
-            Refused: no answer fitted, or the model declines.
+            Refused: none of the answers fitted, or the model declines.
             Retryable: the model is throttled, or too little time is left to ask it.
-            UpstreamFailed: the model failed, or time ran out before an answer fitted.
+            UpstreamFailed: the model failed, or time ran out without an answer that fits.
         """
         try:
             return self._converse()
@@ -116,7 +116,7 @@ class Completion:
         return max(temperature, min(WARM, temperature + WARMER))
 
     def _seconds(self, number: int) -> float:
-        """How long this call may take; the deadline and both budgets bound it."""
+        """The seconds that this call may take, bounded by the deadline and both budgets."""
         remaining_ms = self.run.remaining_ms()
         room_ms = min(self.brain.call_ms, remaining_ms - KEPT_BACK_MS, remaining_ms - self._ends_at_ms)
         if number == 1 and self._is_short:
@@ -147,13 +147,13 @@ def to_step(reply: Reply) -> dict[str, Json]:
 
 
 def from_step(recorded: dict[str, Any]) -> Reply:
-    """A recorded result as the reply it was; members that later code may record are left out."""
+    """The reply in a recorded result; members of later code are ignored."""
     known = {member.name for member in fields(Reply)}
     return Reply(**{name: value for name, value in recorded.items() if name in known})
 
 
 def _repairing(asked: Turn, text: str, request: str) -> list[Turn]:
-    """The conversation that asks again; without a text the model said nothing, and endpoints take no empty turn."""
+    """The conversation that asks again; endpoints refuse an empty turn, so an empty answer is left out."""
     if not text:
         return [Turn("user", f"{asked.text}\n\n{request}")]
     return [asked, Turn("assistant", text), Turn("user", request)]

@@ -1,7 +1,7 @@
-"""JSON documents inside a text that a model wrote: every balanced one, in their order.
+"""The JSON documents inside a model's text: every balanced one, in their order.
 
-What stands in brackets and is no JSON (`[a, b)`, `{x}`) is looked into, since a document may follow inside. Work is
-bounded, because each bracket may be the beginning of a long text that never ends.
+Brackets that are not JSON (`[a, b)`, `{x}`) are searched too, because a document may follow inside. The work is
+bounded, because each bracket may begin a long text without an end.
 """
 
 import re
@@ -12,19 +12,19 @@ from typing import Final
 from piecework.errors import BadRequest
 from piecework.jsons import MAX_DEPTH_IN, Json, loads_exact
 
-MOST_WORK: Final = 4_000_000  # characters looked at in one text, some of them often; a reply holds at most 66,000
-TOKEN_WORK: Final = 20  # a bracket or a string costs as much as so many characters
+MOST_WORK: Final = 4_000_000  # characters read in one text, some of them repeatedly; a reply holds at most 66,000
+TOKEN_WORK: Final = 20  # a bracket or a string counts as this many characters
 _START: Final = re.compile(r"[{\[]")
 _TOKEN: Final = re.compile(
     r'\\.|"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}])', re.DOTALL
 )  # an open string ends the text
-_OBJECT: Final = re.compile(r"\{\s*(?:\"|\})")  # begins like an object, so what is inside it is no document of its own
+_OBJECT: Final = re.compile(r"\{\s*(?:\"|\})")  # begins like an object, so its inside is not searched for documents
 _ESCAPED: Final = re.compile(r"[{\[\s]*\\\"")  # {\"a\":1}: the inside of a JSON string, without its quotes
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document, and the place where it stands."""
+    """A document and its place in the text."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ def documents(text: str) -> Iterator[Document]:
 
 
 def _end_of(text: str, start: int) -> tuple[int | None, int]:
-    """Where the bracket at `start` is closed, if it is, and the work of finding out."""
+    """The end of the bracket at `start`, if it is closed, and the work of the search."""
     depth, tokens = 0, 0
     for token in _TOKEN.finditer(text, start):
         tokens += 1

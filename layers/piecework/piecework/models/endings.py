@@ -1,7 +1,7 @@
-"""How a model's reply ended, which counts before anything that stands in it.
+"""How a model's reply ended, which is checked before its text.
 
-The lists are closed: an end that nobody has described is a failure, because half an answer looks like a whole one.
-Names are compared without regard to case, since aggregators pass on what the model's own maker says.
+The lists are closed: an unknown end is a failure, because half an answer looks like a whole one. Case does not matter,
+because aggregators pass on the names of the model's own maker.
 """
 
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ from typing import Any, Final
 
 
 class Ending(StrEnum):
-    """What follows from an end."""
+    """What an end means for the reply."""
 
     WHOLE = "whole"  # the text is the model's answer
     CUT = "cut"  # its end is missing: the model is asked for a shorter one
-    DECLINED = "declined"  # it will not be answered: a permanent refusal
-    FAILED = "failed"  # nothing is known of the answer: the same question may be asked again
+    DECLINED = "declined"  # the model does not answer: a permanent refusal
+    FAILED = "failed"  # the answer is unknown: the same question may be asked again
 
 
 # OpenAI's own names, and those of servers that speak its protocol: TGI (eos_token, stop_sequence), Together (eos),
 # Mistral (model_length), Zhipu (sensitive), proxies of Anthropic, Cohere and Gemini. KoboldCpp and small servers state
-# no end, and OpenAI itself did so for a while; what was cut then shows in the text alone.
+# no end, and OpenAI itself did so for a while; a cut then shows only in the text.
 CHAT: Final[Mapping[str, Ending]] = {
     **dict.fromkeys(("", "stop", "stop_sequence", "eos", "eos_token", "end_turn", "complete"), Ending.WHOLE),
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length", "max_length"), Ending.CUT),
@@ -38,6 +38,6 @@ CONVERSE: Final[Mapping[str, Ending]] = {
 
 
 def ending_of(reason: Any, known: Mapping[str, Ending]) -> Ending:
-    """What an end means; one that is absent is the empty name."""
+    """The meaning of an end; an absent end is the empty name."""
     name = "" if reason is None else reason
     return known.get(name.lower(), Ending.FAILED) if isinstance(name, str) else Ending.FAILED

@@ -1,7 +1,7 @@
 """OpenAI-compatible chat endpoints: `POST <base>/chat/completions` (runtime specification 9).
 
-How a request is sent, and what it never does: `piecework/net/http_client.py`. Bodies of the endpoint never reach
-errors or logs; of what it refuses, the log gets the status and the code that it states.
+`piecework/net/http_client.py` sends the request. Bodies of the endpoint never reach errors or logs; for a refused
+request the log gets the status and the code that the endpoint states.
 """
 
 import ssl
@@ -19,9 +19,9 @@ from piecework.net.envelopes import UNREADABLE, read_envelope
 from piecework.net.http_client import BodyTooLarge, CallFailed, FetchTimedOut, HttpClient, Request, unpacked
 from piecework.reasons import Warn, reason_in, silent, tell, word_of
 
-BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer; the largest output is 64 KiB, reasoning text may come with it
+BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer; the largest output is 64 KiB, beside its reasoning
 COMPLETIONS: Final = "/chat/completions"
-TEXT_PARTS: Final = ("text", "output_text")  # others hold the reasoning
+TEXT_PARTS: Final = ("text", "output_text")  # other parts hold the reasoning
 MODEL: Final = "model"
 
 
@@ -87,8 +87,8 @@ class OpenAiModel:
             if isinstance(failed, FetchTimedOut):
                 raise UpstreamFailed("the model did not answer in time") from failed
             if isinstance(failed, BodyTooLarge):
-                raise UpstreamFailed(f"the model's endpoint answered more than {self._body_limit} bytes") from failed
-            raise UpstreamFailed("the model's endpoint is out of reach or broke off") from failed
+                raise UpstreamFailed(f"the answer of the model's endpoint is over {self._body_limit} bytes") from failed
+            raise UpstreamFailed("the model's endpoint is out of reach or closed the connection early") from failed
 
 
 def _envelope(raw: bytes) -> Json:
@@ -99,23 +99,23 @@ def _envelope(raw: bytes) -> Json:
 
 
 def completions_url(base_url: str) -> str:
-    """The reference's rule: trimmed, no trailing slash, `/chat/completions` appended unless already there."""
+    """The reference's rule: trim, drop trailing slashes, append `/chat/completions` unless it is there."""
     root = base_url.strip().rstrip("/")
     return root if root.endswith(COMPLETIONS) else root + COMPLETIONS
 
 
 def read_reply(answer: Json, *, has_form: bool = False) -> Reply:
-    """The first choice's text and the token counts; how it ended comes first.
+    """The first choice's text and the token counts; its end is checked first.
 
     Raises:
         Refused: the model or a filter declines.
-        Retryable, QuestionRejected, UpstreamFailed: the answer says that it failed, or there is no text.
+        Retryable, QuestionRejected, UpstreamFailed: the answer states a failure, or does not hold a text.
     """
     if not isinstance(answer, dict):
         raise UpstreamFailed("the model's endpoint did not answer in JSON")
     choice = _first(answer.get("choices"))
     for told in (answer.get("error"), choice.get("error")):
-        if told:  # beside a choice it is not about the form: that was taken
+        if told:  # beside a choice the error is not about the form, which the endpoint accepted
             raise failure_of(status_in(told), {"error": told}, has_form=has_form and not choice)
     message = _object(choice.get("message"))
     ending = ending_of(choice.get("finish_reason"), CHAT)
@@ -123,17 +123,17 @@ def read_reply(answer: Json, *, has_form: bool = False) -> Reply:
     if ending is Ending.DECLINED or (refusal and refusal is not UNREADABLE) or answer.get("choices") == []:
         raise Refused(DECLINES)
     if ending is Ending.FAILED:
-        raise UpstreamFailed("the model's endpoint broke its answer off")
+        raise UpstreamFailed("the model's endpoint ended its answer early")
     text, is_cut = _text(message.get("content")) or _text(choice.get("text")), ending is Ending.CUT
     if not text and not is_cut:
-        raise UpstreamFailed("the model's endpoint answered no text")
+        raise UpstreamFailed("the model's endpoint answered without a text")
     usage = _object(answer.get("usage"))
     spent, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     return reply_of(text, is_cut=is_cut, input_tokens=spent, output_tokens=made)
 
 
 def _reason(answer: Json, *, failed: bool) -> str:
-    """A word for the log on why there is no whole answer: an error's code, else the odd end; empty when all is well."""
+    """A code for the log if the answer is not whole: an error's code, else the unusual end; empty if all is well."""
     choice = _first(answer.get("choices")) if isinstance(answer, dict) else {}
     end = choice.get("finish_reason")
     odd = word_of(end) if ending_of(end, CHAT) is not Ending.WHOLE else ""
@@ -149,7 +149,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _text(content: Any) -> str:
-    """A string, or the joined text parts that some servers answer instead."""
+    """A string, or the joined text parts that some servers send instead."""
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict) and part.get("type", "text") in TEXT_PARTS]
         content = "".join(text for part in parts if isinstance(text := part.get("text"), str))

@@ -1,7 +1,7 @@
-"""What a model reads: a fixed system message, then the task; what other parties wrote is fenced as data.
+"""What a model reads: a fixed system message, then the task; texts of other parties are fenced as data.
 
 The instruction is the caller's own prompt. Inputs, seeds and the aggregation signal may hold anybody's text, so they
-stand as JSON between `<data>` marks in which no `<` survives: nothing inside can close the mark.
+are JSON between `<data>` marks in which every `<` is escaped: text inside cannot close the mark.
 """
 
 import json
@@ -22,9 +22,9 @@ SYSTEM: Final = (
 )
 GENERIC: Final = "Complete the task that the inputs describe."
 SIGNAL: Final = "_aggregation_signal"
-OUTPUT_BYTES: Final = 65_536  # what the kernel takes
-SEED_CHARACTERS: Final = 24_000  # of earlier answers: hints, not worth more of a model's context
-ID_CHARACTERS: Final = 200  # ids may be long; a model gains nothing from more
+OUTPUT_BYTES: Final = 65_536  # the kernel's limit
+SEED_CHARACTERS: Final = 24_000  # of earlier answers: hints are not worth more of a model's context
+ID_CHARACTERS: Final = 200  # ids may be long; more does not help a model
 
 STAGES: Final[Mapping[Stage, str]] = {
     "explore": "",
@@ -116,7 +116,7 @@ def _data(name: str, value: Json, limit: int | None = None) -> str:
 
 
 def _json(value: Json) -> str:
-    if holds_written(value):  # numbers that Python would write otherwise, or not at all
+    if holds_written(value):  # numbers that Python would write differently, or not at all
         return canonical(value).decode("utf-8").replace("<", "\\u003c")
     return json.dumps(value, ensure_ascii=False, indent=1).replace("<", "\\u003c")
 

@@ -1,13 +1,13 @@
-"""What a chat endpoint's error means: by its status, and by the code that it states.
+"""What a chat endpoint's error means, by its status and by the code that it states.
 
-    declined    a filter or the model's maker will not have this prompt: a permanent refusal
-    overloaded  too much is asked of the endpoint now
-    rejected    this form of the request is not taken; without `response_format` it may be
+    declined    a filter or the model's maker refuses this prompt: a permanent refusal
+    overloaded  the endpoint has too many requests now
+    rejected    this form of the request is refused; without `response_format` it may be accepted
     failed      anything else
 
 Servers that cannot compile a schema say so with 400 or 422, and some with 404, 500, 501 or 502 (vLLM, Dynamo,
-llama.cpp, aggregators that find no provider), so these are worth one question without the form. Codes are compared
-whole; the texts beside them may quote the prompt and are never read.
+llama.cpp, aggregators without a provider), so these are worth one question without the form. Codes are compared whole;
+the texts beside them may quote the prompt and are never read.
 """
 
 from typing import Final
@@ -34,7 +34,7 @@ DECLINED: Final = frozenset(
 
 
 def failure_of(status: int, answer: Json, *, has_form: bool) -> PieceworkError:
-    """The error that an answer stands for; 0 is no status."""
+    """The error for a failed answer; `status` 0 means that the answer does not state one."""
     if _declines(answer):
         return Refused(DECLINES)
     if status in OVERLOADED:

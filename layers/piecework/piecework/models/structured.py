@@ -1,4 +1,4 @@
-"""Which schemas are worth sending to a model's endpoint as the form of its answer."""
+"""The schemas that are sent to a model's endpoint as the form of its answer."""
 
 from typing import Any, Final
 
@@ -9,12 +9,12 @@ FORM_BYTES: Final = 16_384  # of a schema sent as a form; endpoints compile it i
 
 
 def is_askable(schema: Json) -> bool:
-    """Whether endpoints take a schema as a form at all: an object at the root, not too large."""
+    """Whether endpoints accept a schema as a form at all: an object at the root, not too large."""
     return isinstance(schema, dict) and schema.get("type") == "object" and len(canonical(schema)) <= FORM_BYTES
 
 
 def is_closed(schema: Json) -> bool:
-    """Whether a schema is in the subset that strict forms ask for: every object lists all its members and no others."""
+    """Whether a schema is in the subset of strict forms: every object requires all its members and excludes others."""
     if isinstance(schema, list):
         return all(map(is_closed, schema))
     if not isinstance(schema, dict):
@@ -27,7 +27,7 @@ def is_closed(schema: Json) -> bool:
 
 
 def may_hold(schema: Json, member: str) -> bool:
-    """Whether an object that fits may have this member, as far as the schema's root tells."""
+    """Whether an object that fits may have this member, as far as the schema's root says."""
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         return False
     properties = schema.get("properties")

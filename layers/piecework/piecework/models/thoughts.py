@@ -1,8 +1,8 @@
-r"""Where a model's reasoning ends and its answer begins, in a text that holds both.
+r"""Where a model's reasoning ends and its answer begins, in a text that may hold both.
 
-Servers that know their model put its reasoning into a member of its own. Others leave it in the text, in the marks that
-the model was trained on: opened and closed, without the opening mark (the prompt's template wrote that one), or without
-the closing one (the model never came to its answer). Marks inside a JSON document or in quotes are text about marks.
+Servers that know their model put its reasoning into a separate member. Others leave it in the text, between the marks
+that the model was trained on. The opening mark may be missing (the prompt's template wrote it), and so may the closing
+one (the model did not reach its answer). Marks inside a JSON document or in quotes do not count.
 
     <think>…</think>  …</think>  [THINK]…[/THINK]  ◁think▷…◁/think▷  <|START_THINKING|>…<|END_THINKING|>
     <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…      (gpt-oss, "harmony")
@@ -29,7 +29,7 @@ _CHANNEL: Final = re.compile(
     r"<\|channel\|>\s{0,9}+(\w{0,30}+)[^<]{0,200}+(?:<\|constrain\|>[^<]{0,50}+)?<\|message\|>", re.IGNORECASE
 )
 _CHANNEL_END: Final = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
-_BARE_CHANNELS: Final = re.compile(r"\A\s*analysis(?=[A-Z\s]).*?assistant\s*final", re.DOTALL)  # its marks were dropped
+_BARE_CHANNELS: Final = re.compile(r"\A\s*analysis(?=[A-Z\s]).*?assistant\s*final", re.DOTALL)  # the marks were dropped
 _ANSWER_MARKS: Final = re.compile(
     r"\A\s*(?:<(?:answer|response|final_answer|output)>|<\|START_RESPONSE\|>|<\|begin_of_solution\|>|<\|begin_of_box\|>)"
     r"(.*?)"
@@ -41,7 +41,7 @@ QUOTES: Final = frozenset("`'\"")
 
 
 def after_thoughts(text: str) -> str:
-    """The answer alone; empty while the model was still thinking when its text ended."""
+    """The answer without the reasoning; empty if the text ends inside the reasoning."""
     text = text.strip().removeprefix("\ufeff").strip()
     if _is_document(text):
         return text
@@ -72,12 +72,12 @@ def _final_channel(text: str) -> str:
 
 
 def _after_marks(text: str) -> str:
-    """The text behind its last closing mark; empty where an opening mark follows that."""
+    """The text behind the last closing mark; empty if an opening mark follows it."""
     marks = [mark for mark in _MARK.finditer(text) if not _is_quoted(mark)]
     if not marks:
         return text
     found = list(documents(text))
-    ends = [document.end for document in found]  # in their order, so that no mark is compared with every document
+    ends = [document.end for document in found]  # in their order, so that a mark is not compared with every document
     for mark in reversed(marks):
         nearest = bisect_right(ends, mark.start())
         if nearest == len(found) or mark.start() <= found[nearest].start:

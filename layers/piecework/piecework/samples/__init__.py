@@ -1,8 +1,8 @@
 """Make a value that fits a schema: typed, deterministic, and bounded in work.
 
-`fill` proposes values, plainest first, and returns the first that passes the full check and the kernel's minimal one.
-Parts that repeat trial and error (patterns, `oneOf`, `not`) are checked on their own on the way, so that one wrong
-guess deep inside does not cost the whole value. Optional members are left out unless a hint names them.
+`fill` proposes values, the plainest first, and returns the first that passes the full check and the kernel's minimal
+one. Parts that need trial and error (patterns, `oneOf`, `not`) are first checked alone, so that one wrong guess deep
+inside does not spoil the whole value. Optional members are left out unless a hint names them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,12 +19,12 @@ from piecework.schemas import SchemaRejected, compile_schema, minimal_ok
 
 __all__ = ["ANY_TEXT", "CannotFill", "fill"]
 
-ANY_TEXT: Final = ""  # the hint for strings whose member has no hint of its own
+ANY_TEXT: Final = ""  # the hint for strings whose member does not have its own hint
 MAX_ROOT_ATTEMPTS: Final = 8
 MAX_PARTS: Final = 4_000  # subvalues proposed for one schema, all attempts together
-MAX_CHECKS: Final = 300  # subvalues checked on their own
-MAX_DEPTH: Final = 30  # nested subvalues; what is still open there is a recursion that never ends
-SHALLOW: Final = 3  # nested subvalues whose alternatives are tried as written
+MAX_CHECKS: Final = 300  # subvalues checked alone
+MAX_DEPTH: Final = 30  # nested subvalues; deeper ones come from an endless recursion
+SHALLOW: Final = 3  # nested subvalues whose alternatives are tried in the written order
 MAX_TRIES: Final = 24  # proposals for one subvalue
 MAX_ITEMS: Final = 2_000
 MOST_DOUBLE: Final = 1.7976931348623157e308
@@ -42,7 +42,7 @@ _INFERRED: Final = (
 
 
 class At(NamedTuple):
-    """Where a proposal stands: `pick` rotates alternatives, `salt` asks for a different value of the same kind."""
+    """The position of a proposal: `pick` rotates alternatives, `salt` selects a different value of the same kind."""
 
     pick: int
     salt: int = 0
@@ -56,13 +56,13 @@ def fill(schema: Json, hints: Mapping[str, Json]) -> Json:
     """A value that fits the schema and uses the hints (by member name, `ANY_TEXT` for other strings) where they fit.
 
     Raises:
-        CannotFill: none was found within the bounds.
-        SchemaRejected: the schema is not one we validate with.
+        CannotFill: a value was not found within the bounds.
+        SchemaRejected: we do not validate with this schema.
     """
     checker = compile_schema(schema)
     schema = with_numbers(schema, _nearest)
     filler = _Filler(schema, hints, checker.draft)
-    problem = "no value was found that fits all its parts"
+    problem = "a value that fits all its parts was not found"
     for pick in range(MAX_ROOT_ATTEMPTS):
         try:
             for value in filler.values(schema, "", At(pick)):
@@ -74,7 +74,7 @@ def fill(schema: Json, hints: Mapping[str, Json]) -> Json:
 
 
 def _nearest(number: WrittenFloat | WrittenInt) -> int | float:
-    """What a proposal may be made of in place of a number beyond doubles; the check is made with the number itself."""
+    """The nearest double to a number beyond doubles, for proposals only; the check uses the number itself."""
     if isinstance(number, WrittenInt):
         return int(number)
     return float(number) if isfinite(number) else copysign(MOST_DOUBLE, number)
@@ -115,7 +115,7 @@ class _Filler:
                         raise
 
     def _forms(self, schema: Json, at: At) -> Iterator[Schema]:
-        """The schema's plain forms; deep inside, those that need least come first, so that recursion ends."""
+        """The schema's plain forms; deep inside, the smallest forms come first, so that recursion ends."""
         forms = self._all_forms.of(schema, at.pick)
         if at.depth <= SHALLOW:
             return forms
@@ -123,20 +123,20 @@ class _Filler:
         return chain(sorted(near, key=_needs), forms)
 
     def first(self, schema: Json, name: str, at: At) -> Json:
-        """The first proposal that fits the subschema as far as it can be checked alone.
+        """The first proposal that fits the subschema, as far as it can be checked alone.
 
         Raises:
-            CannotFill: there is none.
+            CannotFill: no proposal fits.
         """
         for tries, value in enumerate(self.values(schema, name, at)):
             if tries > MAX_TRIES:
                 break
             if self._fits(schema, value):
                 return value
-        raise CannotFill(f'no value was found for "{name[:60]}"' if name else "a part of it has no value")
+        raise CannotFill(f'a value was not found for "{name[:60]}"' if name else "one of its parts cannot be filled")
 
     def _fits(self, schema: Json, value: Json) -> bool:
-        """Check a subvalue alone where a guess may be wrong; the document's definitions come along."""
+        """Check a subvalue alone, with the document's definitions, where a guess may be wrong."""
         if not isinstance(schema, dict) or self._checks > MAX_CHECKS:
             return schema is not False
         self._checks += 1
@@ -148,7 +148,7 @@ class _Filler:
             return True
 
     def _given(self, form: Schema, name: str, salt: int) -> Iterator[Json]:
-        """What the schema or the hints name outright."""
+        """Values that the schema or the hints state."""
         hint = self._hints.get(name) if name else None
         allowed = [form["const"]] if "const" in form else form.get("enum")
         if isinstance(allowed, list):
@@ -200,7 +200,7 @@ class _Filler:
     def _grown(
         self, make: Callable[[Schema, At], Json], form: Schema, key: str, wanted: Json, at: At
     ) -> Iterator[Json]:
-        """The least value, and one with all that is named: what may be left out may be what tells branches apart."""
+        """The smallest value, and one with all named members, because an optional member may distinguish branches."""
         least = make(form, at)
         yield least
         if at.depth <= SHALLOW:
@@ -230,7 +230,7 @@ class _Filler:
                 raise
 
     def _add_others(self, members: Schema, form: Schema, at: At) -> None:
-        """Invent members until there are enough: names of patterns first, then plain ones."""
+        """Add members until there are enough: names by pattern first, then plain ones."""
         least = min(form.get("minProperties", 0), MAX_ITEMS)
         for count in range(2 * int(least) + 8):
             if len(members) >= least:
@@ -274,14 +274,14 @@ class _Filler:
         return items
 
     def _item(self, schema: Json, at: At, seen: set[bytes] | None) -> Json:
-        """An item that fits, and that has not been seen when items must differ."""
+        """An item that fits, and that is new if items must differ."""
         for extra in range(1 if seen is None else MAX_TRIES):
             for value in self.values(schema, "", At(at.pick, at.salt + extra, at.depth)):
                 if (seen is None or canonical(value) not in seen) and self._fits(schema, value):
                     if seen is not None:
                         seen.add(canonical(value))
                     return value
-        raise CannotFill("its items cannot be made")
+        raise CannotFill("its items cannot be filled")
 
 
 def _needs(form: Schema) -> float:
@@ -289,7 +289,7 @@ def _needs(form: Schema) -> float:
 
 
 def _placed(form: Schema) -> list[Json]:
-    """The schemas of the first items, one for each place."""
+    """The schemas of the first items, one for each position."""
     items = form.get("items", True)
     return items if isinstance(items, list) else form.get("prefixItems", [])
 
@@ -302,7 +302,7 @@ def _item_schema(form: Schema, index: int) -> Json:
 
 
 def _with_dependents(form: Schema) -> Schema:
-    """Members that the required ones bring along, as far as plain keywords say it."""
+    """Members that the required ones require in turn, as far as plain keywords say so."""
     for key in ("dependentRequired", "dependentSchemas", "dependencies"):
         needed = form.get(key)
         for name, more in needed.items() if isinstance(needed, dict) else ():

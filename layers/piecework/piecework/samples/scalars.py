@@ -9,7 +9,7 @@ from piecework.jsons import I64_MIN, U64_MAX, Json
 from piecework.samples.texts import PatternUnsupported, texts_for
 from piecework.samples.variants import CannotFill, Schema
 
-MAX_TEXT: Final = 60_000  # characters of one string; an output of 64 KiB cannot hold more
+MAX_TEXT: Final = 60_000  # characters of one string; an output of at most 64 KiB holds it
 
 _FORMATS: Final = {
     "date-time": "2026-01-02T03:04:05Z",
@@ -38,7 +38,7 @@ def numbers(schema: Schema, *, whole: bool, wanted: Json, salt: int) -> Iterator
     """Numbers in the bounds: the wanted one first, then the one nearest to zero and its neighbours.
 
     Raises:
-        CannotFill: the bounds leave none.
+        CannotFill: a number within the bounds does not exist.
     """
     if isinstance(wanted, int | float) and not isinstance(wanted, bool):
         yield wanted
@@ -108,7 +108,7 @@ def texts(schema: Schema, wanted: str, salt: int) -> Iterator[str]:
     """Strings in the bounds: by pattern, by format, or the wanted text cut or padded.
 
     Raises:
-        CannotFill: none can be written, or it would be too long.
+        CannotFill: a string cannot be made, or would be too long.
     """
     least, most = _length(schema, "minLength", 0), _length(schema, "maxLength", MAX_TEXT)
     if least > most:
@@ -121,7 +121,7 @@ def texts(schema: Schema, wanted: str, salt: int) -> Iterator[str]:
         try:
             yield from texts_for(schema["pattern"], least, min(most, least + 4_096))
         except PatternUnsupported:
-            raise CannotFill("its pattern is beyond the simple ones") from None
+            raise CannotFill("its pattern is not a simple one") from None
         return
     sample = _FORMATS.get(schema["format"]) if isinstance(schema.get("format"), str) else None
     if sample is not None and least <= len(sample) <= most and not salt:

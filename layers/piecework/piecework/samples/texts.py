@@ -1,13 +1,13 @@
-"""Texts that match a simple regular expression: proposals, which the caller checks with the engine that decides."""
+"""Proposals of texts that match a simple regular expression; the caller checks them with the real engine."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from piecework.schemas.patterns import counted
 
-MAX_READ_DEPTH: Final = 40  # nested groups of a pattern that a text is made for
+MAX_READ_DEPTH: Final = 40  # nested groups of a pattern that is read
 MAX_TEXT: Final = 4_096  # characters of a generated text
-MAX_PICKS: Final = 6  # alternatives tried of each choice
+MAX_PICKS: Final = 6  # tried alternatives of each choice
 ALPHABET: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. "
 PLAIN: Final = ALPHABET[:26]
 CLASSES: Final = {
@@ -24,11 +24,11 @@ Maker = Callable[[int, int], str]  # how many repetitions beyond the least, whic
 
 
 class PatternUnsupported(ValueError):
-    """The pattern is beyond the simple ones a text is made for."""
+    """The pattern is not a simple one, so a text is not made for it."""
 
 
 def texts_for(pattern: str, least: int, most: int) -> Iterator[str]:
-    """Texts that should match and whose lengths lie within the bounds, the plainest first.
+    """Texts that should match, with lengths within the bounds, the plainest first.
 
     Raises:
         PatternUnsupported: look-around, back-references, Unicode classes or unbalanced parts.

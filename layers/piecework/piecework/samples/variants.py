@@ -1,6 +1,6 @@
-"""The plain forms a schema can take: references followed, `allOf` merged, one branch of each alternative taken.
+"""The plain forms of a schema: references followed, `allOf` merged, one branch of each alternative chosen.
 
-A value made for one of these forms is a proposal; whoever makes it checks it against the schema itself.
+A value for one of these forms is a proposal; the caller checks it against the schema itself.
 """
 
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ from piecework.schemas.references import REFERENCES, References, SchemaRejected
 
 Schema = dict[str, Json]
 
-MAX_ATTEMPTS: Final = 4_000  # subschemas looked at for one document, about 10 µs each
-MAX_MERGES: Final = 40  # applicators followed from one subschema, one inside the other
+MAX_ATTEMPTS: Final = 4_000  # subschemas read for one document, about 10 µs each
+MAX_MERGES: Final = 40  # nested applicators followed from one subschema
 
-MAX_BRANCHES: Final = 16  # of a `oneOf` whose branches are told apart
+MAX_BRANCHES: Final = 16  # of a `oneOf` whose branches are kept apart
 MAX_OPPOSITES: Final = 4  # ways to break one branch
-MAX_EXCLUSIONS: Final = 8  # ways tried to keep a value out of the other branches of a `oneOf`
+MAX_EXCLUSIONS: Final = 8  # tried ways to keep a value out of the other branches of a `oneOf`
 
 _APPLICATORS: Final = (*REFERENCES, "allOf", "anyOf", "oneOf", "if", "then", "else")
 _LARGEST: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains")
 _SMALLEST: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
-# A value that fits the second breaks the first: keyword, the other keyword, and what is added to the bound.
+# A value that fits the second keyword breaks the first: keyword, the other keyword, the change of the bound.
 _OPPOSITES: Final = (
     *(("minLength", "maxLength", -1), ("minItems", "maxItems", -1), ("minProperties", "maxProperties", -1)),
     *(("maxLength", "minLength", 1), ("maxItems", "minItems", 1), ("maxProperties", "minProperties", 1)),
@@ -36,7 +36,7 @@ _BY_NAME: Final = ("properties", "patternProperties", "dependentSchemas", "depen
 
 
 class CannotFill(ValueError):
-    """No value was found for the schema; the text says which part."""
+    """A value was not found for the schema; the text names the part."""
 
 
 class Forms:
@@ -52,7 +52,7 @@ class Forms:
         self._left = MAX_ATTEMPTS
 
     def of(self, schema: Json, pick: int, depth: int = 0) -> Iterator[Schema]:
-        """Forms without applicators, in the order written, rotated by `pick`."""
+        """Forms without applicators, in the written order, rotated by `pick`."""
         self._left -= 1
         if self._left < 0:
             raise CannotFill("it has too many alternatives")
@@ -65,7 +65,7 @@ class Forms:
         yield from self._combined(own, self._choices(schema, pick), pick, depth)
 
     def _choices(self, schema: Schema, pick: int) -> list[list[Json]]:
-        """What else a value must fit: for each applicator, the schemas of which one is taken."""
+        """The further choices: for each applicator, the schemas of which one must be chosen."""
         choices: list[list[Json]] = []
         choices += [self._meant(schema[key]) for key in REFERENCES if isinstance(schema.get(key), str)]
         choices += [[part] for part in _list(schema, "allOf")]
@@ -87,11 +87,11 @@ class Forms:
                 yield from self._combined(merge(own, form), choices[1:], pick, depth + 1)
 
     def _alone(self, branches: list[Json]) -> list[Json]:
-        """Each branch, together with what keeps a value out of all others; the plain branch alone may fit several."""
+        """Each branch with schemas that keep a value out of all others; the plain branch alone may fit several."""
         if len(branches) > MAX_BRANCHES:
             return []
         known = self._exclusive.get(id(branches))
-        if known is None:  # kept with its branches, so that no other list gets their id
+        if known is None:  # stored with its branches, so that their id is not used again
             known = self._exclusive[id(branches)] = (branches, list(_exclusive(branches)))
         return known[1]
 
@@ -116,7 +116,7 @@ def _exclusive(branches: list[Json]) -> Iterator[Json]:
 
 
 def _opposites(schema: Json) -> Iterator[Json]:
-    """Schemas whose values break this one, as far as one plain keyword says it; the plainest first."""
+    """Schemas whose values break this one, as far as one plain keyword can say so; the plainest first."""
     if not isinstance(schema, dict):
         return
     for key, other, more in _OPPOSITES:
@@ -139,7 +139,7 @@ def _rotated(options: list[Json], pick: int) -> list[Json]:
 
 
 def merge(one: Schema, other: Schema) -> Schema:
-    """A schema whose values fit both, where that can be said with plain keywords; else the second one's keyword."""
+    """A schema whose values fit both, if plain keywords can say so; else the second one's keyword wins."""
     merged = {**one, **other}
     for key in one.keys() & other.keys():
         merged[key] = _merged(key, one[key], other[key])

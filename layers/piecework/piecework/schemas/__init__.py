@@ -1,8 +1,8 @@
 """JSON Schema from strangers, checked safely: bounded in size, depth, regular expressions and evaluation steps.
 
-`jsonschema_rs` decides, offline and with its linear-time regular expressions; `schema_graph` and `schema_cost` refuse
-what would make it slow or overflow its stack. `format` is an annotation and is not asserted. Texts name paths and
-keywords, never a value. A known `$schema` (drafts 4, 6, 7, 2019-09, 2020-12) is honoured; without one it is 2020-12.
+`jsonschema_rs` decides, offline and with its linear-time regular expressions; `schemas.graph` and `schemas.cost` refuse
+schemas that would make it slow or overflow its stack. `format` is an annotation and is not checked. Texts name paths
+and keywords, never a value. A known `$schema` (drafts 4, 6, 7, 2019-09, 2020-12) is used; without one it is 2020-12.
 """
 
 import json
@@ -22,7 +22,7 @@ from piecework.schemas.graph import NOT_RUN, SchemaGraph, SchemaRejected
 
 __all__ = ["Checker", "Problem", "SchemaRejected", "compile_schema", "minimal_ok"]
 
-MAX_SCHEMA_BYTES: Final = 131_072  # canonical; no contract that carries it is larger
+MAX_SCHEMA_BYTES: Final = 131_072  # canonical; a contract cannot hold more
 REGEX_BYTES: Final = 262_144  # compiled size of one pattern; larger ones take over 2 ms each to build
 CACHED_CHECKERS: Final = 64
 CACHED_SCHEMA_BYTES: Final = 16_384  # larger schemas are rare, and 64 of them would hold much memory
@@ -36,8 +36,8 @@ _TYPE_NAMES: Final = {dict: "object", list: "array", str: "string", type(None): 
 class Problem(NamedTuple):
     """Why a value does not fit; shows names and places, never a value.
 
-    `path` leads to the place; under `required` its last part is the member that is missing. `expected` says what the
-    keyword asks for there. `text` is a sentence with shortened names, for people alone.
+    `path` leads to the place; under `required` its last part is the missing member. `expected` is what the keyword
+    requires there. `text` is a sentence with shortened names, only for people.
     """
 
     path: tuple[str | int, ...]
@@ -69,7 +69,7 @@ class Checker:
         return found and found.text
 
     def problem(self, value: Json, name: str = "output") -> Problem | None:
-        """Where and by which keyword the value fails, or None when it fits; `name` is what the sentence calls it.
+        """The place and keyword where the value fails, or None when it fits; the sentence calls the value `name`.
 
         Raises:
             SchemaRejected: checking this value would take too many steps.
@@ -100,10 +100,10 @@ _checkers_lock = Lock()
 
 
 def compile_schema(schema: Json) -> Checker:
-    """The checker of a schema; recently used small schemas are remembered.
+    """The checker of a schema; recently used small schemas are cached.
 
     Raises:
-        SchemaRejected: not a schema we validate with; the text says why.
+        SchemaRejected: we do not validate with this schema; the text says why.
     """
     if not isinstance(schema, dict | bool):
         raise SchemaRejected("the schema must be a JSON object, true or false")
@@ -127,7 +127,7 @@ def compile_schema(schema: Json) -> Checker:
 
 
 def minimal_ok(schema: Json, value: Json) -> bool:
-    """The only check the WattSwarm kernel itself makes: top-level `type`, `required`, and the types of `properties`."""
+    """The WattSwarm kernel's own and only check: top-level `type`, `required`, and the types of `properties`."""
     if not isinstance(schema, dict):
         return False
     named = schema.get("type")
@@ -154,7 +154,7 @@ def _is_of(named: str, value: Json) -> bool:
         return named == "boolean"
     if isinstance(value, int):
         return named == "number" or (named == "integer" and I64_MIN <= value <= U64_MAX)
-    if isinstance(value, float):  # also `-0`, which newer kernels call an integer: older ones do not
+    if isinstance(value, float):  # also `-0`, which only newer kernels count as an integer
         return named == "number"
     return named == _TYPE_NAMES.get(type(value))
 
@@ -176,7 +176,7 @@ def _compile(key: bytes) -> Checker:
 
 
 def _copy(key: bytes) -> Json:
-    """A private copy, since the caller may change theirs, in which each number is exact."""
+    """A private copy with exact numbers, because the caller may change the original."""
     try:
         return json.loads(key, parse_float=_number)
     except ValueError:
@@ -191,7 +191,7 @@ def _number(text: str) -> float | Decimal:
 
 
 def _whole(value: Json) -> Json:
-    """The value with each number in a plain type that holds all of it, as the validator reads numbers."""
+    """The value with each number in a plain type that holds it exactly, as the validator reads numbers."""
     return with_numbers(value, exact) if holds_written(value) else value
 
 
@@ -220,7 +220,7 @@ def _problem(name: str, error: jsonschema_rs.ValidationError, value: Json) -> Pr
 
 
 def _exact(error: jsonschema_rs.ValidationError, value: Json) -> tuple[str | int, ...]:
-    """The error's place, its names as the value has them: the engine reads `7` and `007` as 7, and drops empty ones."""
+    """The error's place with the value's own names: the engine reads `7` and `007` as 7, and drops empty names."""
     path: list[str | int] = []
     for part in error.instance_path:
         while isinstance(value, dict) and _name_of(part, value) not in value and "" in value:

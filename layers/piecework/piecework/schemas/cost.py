@@ -1,4 +1,4 @@
-"""What checking one value against a stranger's schema can cost, bounded before the validator runs.
+"""The cost of checking one value against a stranger's schema, bounded before the validator runs.
 
 A validator cannot be interrupted, and two things make a small schema expensive or deadly. Shared `$ref`s inside
 applicators double the work at each step (`d0 = anyOf[d1, d1]`, `d1 = anyOf[d2, d2]`, …), and chains of them at every
@@ -14,19 +14,19 @@ from piecework.jsons import Json
 from piecework.schemas.graph import Counts, SchemaGraph, SchemaRejected, spread
 
 MAX_VALUE_DEPTH: Final = 250  # nested containers; the validator's reader refuses 255
-MAX_VALUES: Final = 1_000_000  # on one level; no request or output of allowed size holds as many
+MAX_VALUES: Final = 1_000_000  # on one level; requests and outputs of allowed size hold fewer
 MAX_STACK: Final = 8_000  # chain times nested containers; the validator survives 28,000 and dies at 70,000 on 8 MiB
 MAX_STEPS: Final = 20_000_000  # evaluations for one value, each at most about 10 ns
-MAX_WALK: Final = 150_000  # our own work to count them, at about 1 µs each
-POSITION_STEPS: Final = 5  # one pattern position at one character, when the engine cannot reuse what it has built
+MAX_WALK: Final = 150_000  # steps of our own count, at about 1 µs each
+POSITION_STEPS: Final = 5  # one pattern position at one character, when the engine cannot reuse its states
 UNIQUE_STEPS: Final = 20  # hashing one JSON value
-UNEVALUATED_SHIFT: Final = 2  # `unevaluated*` looks at its alternatives once per child, four times as slowly
+UNEVALUATED_SHIFT: Final = 2  # `unevaluated*` evaluates its alternatives once per child, four times as slowly
 MAX_REMEMBERED: Final = 2_000  # arrivals of one schema, and members of one state
 
 
 @dataclass(slots=True)
 class State:
-    """All evaluations of one value, and what they make of its children."""
+    """All evaluations of one value, and those that they cause for its children."""
 
     evaluated: Counts
     steps: int
@@ -39,7 +39,7 @@ class State:
 
 @dataclass(slots=True)
 class Arrival:
-    """How often each subschema is applied to a value by its container; one object for equal counts."""
+    """How often a container applies each subschema to a value; one object for equal counts."""
 
     counts: Counts
     states: dict[int, State] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Tally:
 
 
 class CostBound:
-    """Counts evaluations for one schema; safe to share between threads, since losing a remembered state is harmless."""
+    """Counts evaluations for one schema; threads may share it, because a lost cached state is harmless."""
 
     def __init__(self, graph: SchemaGraph) -> None:
         self._graph = graph
@@ -156,7 +156,7 @@ class CostBound:
 
 
 def _own_steps(state: State, value: Json) -> tuple[int, int]:
-    """Steps at this value alone, and the work of finding them."""
+    """Steps at this value alone, and the work of counting them."""
     steps, work = state.steps, 1
     if state.positions:
         names = sum(map(len, value)) if isinstance(value, dict) else 0
@@ -169,7 +169,7 @@ def _own_steps(state: State, value: Json) -> tuple[int, int]:
 
 
 def _measure(value: Json) -> tuple[int, int]:
-    """How many JSON values there are and how many containers are nested.
+    """The number of JSON values and of nested containers.
 
     Raises:
         SchemaRejected: deeper than `MAX_VALUE_DEPTH`, or too many values.

@@ -1,7 +1,7 @@
-"""The drafts of JSON Schema that we validate with, and which one a schema names.
+"""The drafts of JSON Schema that we support, and the one that a schema names.
 
-A `$schema` that differs from a draft's URI only in its scheme, its case or the signs at its end means that draft. One
-that is farther off is refused, with the URI that was probably meant.
+A `$schema` that differs from a draft's URI only in scheme, case or the signs at its end means that draft. Any other is
+refused, with the URI that its author probably meant.
 """
 
 import re
@@ -14,7 +14,7 @@ from piecework.schemas.references import SchemaRejected
 
 
 class Dialect(NamedTuple):
-    """A draft of JSON Schema: its number, the URI that names it, and who checks by it."""
+    """A draft of JSON Schema: its number, its URI and its validator."""
 
     draft: int
     uri: str
@@ -30,15 +30,15 @@ DIALECTS: Final = (
 )
 _NEAR_URI: Final = re.compile(
     r"(?:https?:)?(?://)?(?:www\.)?(.*?)[/#]*", re.IGNORECASE
-)  # what may be spelled otherwise
+)  # the parts that may be spelled differently
 _DRAFT_NAME: Final = re.compile(r"(?:draft[-_/ ]?v?0*(4|6|7)|(2019)|(2020))(?![0-9])", re.IGNORECASE)
 
 
 def dialect_of(document: Json) -> Dialect:
-    """The draft that a document names, or the latest; its `$schema` is then spelled as the draft spells it.
+    """The draft that a document names, or the latest; sets its `$schema` to the draft's own spelling.
 
     Raises:
-        SchemaRejected: it names another.
+        SchemaRejected: it names an unknown draft.
     """
     if not isinstance(document, dict) or "$schema" not in document:
         return DIALECTS[-1]

@@ -1,8 +1,8 @@
-"""A stranger's schema as a graph of subschemas, refused when it is too large, leaves its document or loops.
+"""A stranger's schema as a graph of subschemas; refused if it is too large, refers to other documents or loops.
 
 *In-place* edges apply another subschema to the same value (`$ref`, `anyOf`, `if`, …), *child* edges apply it to a
-member or an item. The graph is an upper bound of what a validator does: draft 7 siblings of `$ref`, which validators
-skip, and every meaning an ambiguous anchor could have are edges too.
+member or an item. The graph is an upper bound of a validator's work: it also has edges for the siblings of `$ref` in
+draft 7, which validators skip, and for every meaning of an ambiguous anchor.
 """
 
 import heapq
@@ -17,13 +17,13 @@ __all__ = ["Counts", "Node", "SchemaGraph", "SchemaRejected", "json_size", "spre
 
 MAX_SCHEMA_DEPTH: Final = 128  # nested containers; the native parser and the meta-schema check recurse over them
 MAX_SCHEMA_NODES: Final = 20_000  # JSON values in a schema; more than a 128 KiB contract sensibly holds
-MAX_IN_PLACE_CHAIN: Final = 250  # subschemas applied to one value one inside the other; each costs native stack
+MAX_IN_PLACE_CHAIN: Final = 250  # nested subschemas applied to one value; each costs native stack
 MAX_EAGER_PATHS: Final = 1_000  # in-place paths below `unevaluated*`, which the validator expands while it builds
 MAX_PATTERNS: Final = 128
-MAX_PATTERN_POSITIONS: Final = 20_000  # of all patterns together; 7 µs each to build
+MAX_PATTERN_POSITIONS: Final = 20_000  # of all patterns together; each takes 7 µs to build
 
-NOT_RUN: Final = (  # after the place of a pattern
-    "is a regular expression we do not run: look-around, back-references, inline flags, atomic groups, too large, "
+NOT_RUN: Final = (  # follows the place of a pattern
+    "is an unsupported regular expression: look-around, back-references, inline flags, atomic groups, too large, "
     "or malformed"
 )
 
@@ -40,7 +40,7 @@ _OWN_VALUES: Final = ("enum", "const", "required")
 
 @dataclass(slots=True)
 class Node:
-    """One subschema: what it costs by itself and where it leads."""
+    """One subschema: its own cost and its edges."""
 
     weight: int = 1
     chain: int = 1
@@ -64,10 +64,10 @@ Counts = dict[int, int]  # node rank -> how often it is evaluated against one va
 class SchemaGraph:
     """The subschemas of one document, in an order in which in-place edges lead only forwards.
 
-    References are written anew in the document, in the one spelling that the validator surely reads.
+    References are rewritten in the document, in the spelling that the validator surely reads.
 
     Raises:
-        SchemaRejected: too large or deep, a reference that leaves the document, an endless or explosive one.
+        SchemaRejected: the schema is too large or deep, or a reference leaves the document, loops or explodes.
     """
 
     def __init__(self, document: Json, draft: int = LATEST_DRAFT) -> None:
@@ -121,7 +121,7 @@ class SchemaGraph:
             self._note_patterns(schema, node)
 
     def _meanings(self, reference: str) -> list[Node]:
-        """Where a reference may lead: of several schemas with one name, to a node that all its references share."""
+        """The target of a reference; for several schemas of one name, a node that all references to it share."""
         targets = self._references.targets(reference)
         if len(targets) < 2:
             return self._many(targets)
@@ -138,7 +138,7 @@ class SchemaGraph:
             node.weight += len(value) // 8
         elif key == "propertyNames":
             names = self._many([value])
-            node.in_place += names  # what names are matched against counts with the object that has them
+            node.in_place += names  # patterns matched against names count at the object that has the names
             node.every_member += names
         elif key == "patternProperties":
             node.every_member += self._many(value)
@@ -180,9 +180,9 @@ class SchemaGraph:
 
 
 def spread(counts: Counts, order: list[Node], factor: int, limit: int) -> Counts:
-    """How often each node is evaluated against one value, given how often the first ones are.
+    """How often each node is evaluated against one value, from the counts of the first nodes.
 
-    `factor` is how often a node with `unevaluated*` looks at its alternatives; it stops soon after `limit`.
+    `factor` is how often a node with `unevaluated*` evaluates its alternatives; it stops soon after `limit`.
     """
     reached = dict(counts)
     waiting = list(counts)
@@ -202,7 +202,7 @@ def spread(counts: Counts, order: list[Node], factor: int, limit: int) -> Counts
 
 
 def _in_place_order(nodes: list[Node]) -> list[Node]:
-    """Rank the nodes so that in-place edges lead to higher ranks, and note the longest chain below each.
+    """Rank the nodes so that in-place edges lead to higher ranks, and set the longest chain below each node.
 
     Raises:
         SchemaRejected: a subschema applies itself to the same value without end.
@@ -212,7 +212,7 @@ def _in_place_order(nodes: list[Node]) -> list[Node]:
         for target in node.in_place:
             incoming[id(target)] += 1
     order = [node for node in nodes if not incoming[id(node)]]
-    for node in order:  # grows while it is read
+    for node in order:  # grows during the loop
         for target in node.in_place:
             target.chain = max(target.chain, node.chain + 1)
             incoming[id(target)] -= 1
@@ -226,7 +226,7 @@ def _in_place_order(nodes: list[Node]) -> list[Node]:
 
 
 def _check_size(document: Json) -> None:
-    """Bound every JSON value of the document, data included: whoever reads it recurses over all of it."""
+    """Bound all JSON values of the document, also data, because its readers recurse over all of it."""
     stack: list[tuple[Json, int]] = [(document, 1)]
     seen = 0
     while stack:
@@ -239,6 +239,6 @@ def _check_size(document: Json) -> None:
 
 
 def json_size(value: Json) -> int:
-    """How many JSON values there are in a value of bounded depth, itself included."""
+    """The number of JSON values in a value of bounded depth, itself included."""
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + sum(map(json_size, children))

@@ -1,20 +1,20 @@
-"""Regular expressions of schemas: how large one is for the linear-time engine. Matching itself is never done here."""
+"""The size of a schema's regular expression for the linear-time engine, which does the matching."""
 
 from typing import Final
 
-PATTERN_TOO_LARGE: Final = 20_001  # what an unmeasurable pattern counts as
+PATTERN_TOO_LARGE: Final = 20_001  # the count of a pattern that cannot be measured
 MAX_GROUP_DEPTH: Final = 200  # the engine refuses 250 nested groups
 
 
 class PatternNotRun(ValueError):
-    """The pattern holds a group that we do not run: an inline flag, an atomic group, or too many inside each other."""
+    """The pattern holds a group that is not supported: an inline flag, an atomic group, or groups nested too deep."""
 
 
 def pattern_positions(pattern: str) -> int:
-    """How many characters a regular expression has once its counted repetitions are written out.
+    """The number of characters of a regular expression with its counted repetitions written out.
 
     Raises:
-        PatternNotRun: it sets flags inline, which changes how the rest reads, or has an atomic group.
+        PatternNotRun: it sets flags inline, which changes the meaning of the rest, or has an atomic group.
     """
     totals, last, index = [0], 0, 0
     while index < len(pattern):
@@ -40,12 +40,12 @@ def pattern_positions(pattern: str) -> int:
 
 
 def _is_ordinary_group(pattern: str, index: int) -> bool:
-    """Whether the group opening here is capturing, named, `?:` or look-around, not one that sets flags."""
+    """Whether the group that opens here is capturing, named, `?:` or look-around; not one that sets flags."""
     return pattern[index + 1 : index + 2] != "?" or pattern[index + 2 : index + 3] in tuple(":<=!P")
 
 
 def counted(pattern: str, index: int) -> tuple[int, int, int] | None:
-    """Least and most of a counted repetition at this place, and its length; most is at least 1."""
+    """The minimum, the maximum (at least 1) and the length in characters of a counted repetition at this place."""
     end = pattern.find("}", index, index + 40)
     parts = [part.strip() for part in pattern[index + 1 : end].split(",")] if end > 0 else []
     known = [int(part) for part in parts if part.isascii() and part.isdigit()]

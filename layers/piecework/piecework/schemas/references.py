@@ -1,8 +1,8 @@
-"""Which parts of a document are schemas, what they are called, and what a reference in one of them means.
+"""The schemas inside a document, their names, and the targets of their references.
 
-Only keywords that hold subschemas are followed: what stands under `const`, `enum`, `default`, `examples` or a member
-that no draft knows is data, whatever it looks like. `id` is a keyword of draft 4 alone, `$id` of all later ones. A
-pointer may lead anywhere in the document, and what it leads to is a schema by that.
+Only keywords that hold subschemas are followed: values under `const`, `enum`, `default`, `examples` or an unknown
+member are data, whatever they look like. `id` is a keyword of draft 4 alone, `$id` of all later drafts. A pointer may
+lead anywhere in the document, and its target counts as a schema.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ DRAFT_7: Final = 7
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 OWN_META_SCHEMAS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 MAX_PLACE: Final = 120  # characters of a place in a message
-MAX_RESOLVED: Final = 2_048  # characters of a URI that is read against another, which takes 0.1 ms for so many
-MAX_NAME: Final = 60  # and of one name in it
+MAX_RESOLVED: Final = 2_048  # characters of a URI that is resolved against another; so many take 0.1 ms
+MAX_NAME: Final = 60  # characters of one name in it
 FRAGMENT_SIGNS: Final = "/~!$&'()*+,;=:@?-._"  # what RFC 3986 allows in a fragment besides letters and digits
 
 _ONE: Final = frozenset(
@@ -39,13 +39,13 @@ Schema = dict[str, Json]
 
 
 class SchemaRejected(BadRequest):
-    """The schema is not one we validate with: not valid, not local, or too costly. The text says which."""
+    """We do not validate with this schema: it is not valid, not local, or too costly. The text says which."""
 
     code = "schema_rejected"
 
 
 def subschemas(schema: Schema) -> Iterator[Json]:
-    """What stands where a keyword takes a schema, one level down."""
+    """The direct subschemas of a schema, under the keywords that take a schema."""
     for key, value in schema.items():
         if key in _ONE and not isinstance(value, list):
             yield value
@@ -61,7 +61,7 @@ class References:
     def __init__(self, document: Json, draft: int = LATEST_DRAFT) -> None:
         self._document = document
         self._id_key = "id" if draft == DRAFT_4 else "$id"
-        self._siblings_count = draft > DRAFT_7  # up to draft 7 whatever stands beside `$ref` is ignored
+        self._siblings_count = draft > DRAFT_7  # up to draft 7 the siblings of `$ref` are ignored
         self._anchors: dict[str, list[Schema]] = {}
         self._seen: set[int] = set()
         self.found = False
@@ -69,11 +69,11 @@ class References:
         own = document.get(self._id_key) if isinstance(document, dict) else None
         self._own = own.partition("#")[0] if isinstance(own, str) else None
         if self._own and self._own.startswith(OWN_META_SCHEMAS):
-            raise SchemaRejected("the schema takes the identifier of a JSON Schema meta-schema")
+            raise SchemaRejected("the schema uses the identifier of a JSON Schema meta-schema")
         self.note(document)
 
     def note(self, schema: Json) -> None:
-        """Remember the names in a schema and in all schemas inside it.
+        """Record the names in a schema and in all schemas inside it.
 
         Raises:
             SchemaRejected: it refers to another document, or references meet an identifier below the root.
@@ -90,18 +90,18 @@ class References:
         if self.found and self._has_nested_ids:
             raise SchemaRejected("the schema mixes references with an identifier below its root; use $defs instead")
         for reference in references:
-            self._fragment(reference)  # refused here, even where nothing would ever follow it
+            self._fragment(reference)  # refuse it here, even if it would never be followed
 
     def targets(self, reference: str) -> list[Json]:
-        """Everything in this document that a reference may mean.
+        """All parts of this document that a reference may mean.
 
         Raises:
-            SchemaRejected: it leaves the document, or names what is not there.
+            SchemaRejected: it leaves the document, or its target does not exist.
         """
         fragment = self._fragment(reference)
         if fragment and not fragment.startswith("/"):
             if fragment not in self._anchors:
-                raise SchemaRejected("the schema refers to a name it does not define")
+                raise SchemaRejected("the schema refers to a name that it does not define")
             return list(self._anchors[fragment])
         target = self._at(fragment)
         self.note(target)
@@ -124,7 +124,7 @@ class References:
             self._has_nested_ids = True
 
     def _fragment(self, reference: str) -> str:
-        """What stands after `#`, decoded."""
+        """The fragment after `#`, decoded."""
         uri, _, fragment = reference.partition("#")
         if uri and not (self._own and _leads_back(self._own, uri)):
             raise SchemaRejected("the schema refers to another document; only references inside it are followed")
@@ -139,12 +139,12 @@ class References:
             elif isinstance(value, list) and _is_index(key) and int(key) < len(value):
                 value = value[int(key)]
             else:
-                raise SchemaRejected("the schema refers to a part it does not have")
+                raise SchemaRejected("the schema refers to a part that it does not have")
         return value
 
 
 def place_in(document: Json, part: Json) -> str:
-    """Where in a document a part of it stands, as messages name it: `the schema.properties.a`."""
+    """The place of a part in a document, as messages name it: `the schema.properties.a`."""
     waiting: list[tuple[str, Json]] = [("the schema", document)]
     while waiting:
         place, value = waiting.pop()
@@ -158,7 +158,7 @@ def place_in(document: Json, part: Json) -> str:
 
 
 def _leads_back(own: str, uri: str) -> bool:
-    """Whether a URI reference, read against the document's own URI, is that URI again; a long one only as it stands."""
+    """Whether a URI reference resolves to the document's own URI; a long one is only compared, not resolved."""
     try:
         return own == uri or (max(len(own), len(uri)) <= MAX_RESOLVED and _normal(urljoin(own, uri)) == _normal(own))
     except ValueError:
@@ -166,7 +166,7 @@ def _leads_back(own: str, uri: str) -> bool:
 
 
 def _normal(uri: str) -> str:
-    """A URI with what RFC 3986 section 6 calls equivalent made equal: case of scheme and host, default port, path."""
+    """A URI in the normal form of RFC 3986 section 6: case of scheme and host, default port, path."""
     parts = urlsplit(uri)
     host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS.get(parts.scheme, "no port"))
     return parts._replace(netloc=host, path=parts.path or ("/" if host else "")).geturl()
