@@ -1,4 +1,4 @@
-"""What runs on your machine only: a local Lambda and API Gateway, the embedded AWS, replays and conformance runs."""
+"""Code that runs only on your machine: a local Lambda and API Gateway, the embedded AWS, replays, benchmarks."""
 
 import sys
 from pathlib import Path

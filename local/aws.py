@@ -1,4 +1,4 @@
-"""The embedded AWS (ministack, in an environment of its own) and what template.yaml declares to be kept in it."""
+"""The embedded AWS (ministack, in an environment of its own), with the tables, buckets and queues of template.yaml."""
 
 import contextlib
 import json
@@ -33,12 +33,12 @@ TABLE_PROPERTIES: Final = (
 
 
 class NotStarted(Exception):
-    """A local process did not come up."""
+    """A local process did not start."""
 
 
 @contextlib.contextmanager
 def embedded_aws(port: int, log: IO[Any] | int = subprocess.DEVNULL) -> Iterator[str]:
-    """Run the embedded AWS on a loopback port, its data in memory; gives its endpoint URL.
+    """Run the embedded AWS on a loopback port with its data in memory; yields its endpoint URL.
 
     Raises:
         NotStarted: it is not installed, or does not answer.
@@ -64,10 +64,10 @@ def embedded_aws(port: int, log: IO[Any] | int = subprocess.DEVNULL) -> Iterator
 
 
 def wait_until_answers(url: str, process: subprocess.Popen[Any]) -> None:
-    """Wait until a GET is answered, by anything but a server error.
+    """Wait until a GET gets an answer other than a server error.
 
     Raises:
-        NotStarted: the process ended, or time is up.
+        NotStarted: the process ended, or did not answer in time.
     """
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
@@ -89,7 +89,7 @@ def _status(url: str) -> int:
 
 
 def stop(process: subprocess.Popen[Any]) -> None:
-    """Ask a process to end, then make it."""
+    """Ask a process to end, and kill it if it does not."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
@@ -99,7 +99,7 @@ def stop(process: subprocess.Popen[Any]) -> None:
 
 
 def client(service: str, endpoint: str | None, env: Mapping[str, str] = os.environ) -> Any:
-    """A boto3 client for an endpoint; an emulator gets the keys test/test unless the environment has others."""
+    """A boto3 client for an endpoint; an emulator gets the keys test/test unless the environment sets others."""
     keys = {**CREDENTIALS, **env} if endpoint else env
     return boto3.client(
         service,
@@ -112,7 +112,7 @@ def client(service: str, endpoint: str | None, env: Mapping[str, str] = os.envir
 
 
 def provision(template: Template, endpoint: str | None) -> None:
-    """Make every table, bucket and queue of the template that is not there yet."""
+    """Make every table, bucket and queue of the template that does not exist yet."""
     dynamodb = client("dynamodb", endpoint)
     pages = dynamodb.get_paginator("list_tables").paginate()
     present = {name for page in pages for name in page["TableNames"]}
@@ -132,13 +132,13 @@ def provision(template: Template, endpoint: str | None) -> None:
 
 
 def _cors_rule(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule in the words of S3's API, which calls two of its members otherwise."""
+    """A rule for S3's API, which has other names for two of its members."""
     renamed = {"ExposedHeaders": "ExposeHeaders", "MaxAge": "MaxAgeSeconds"}
     return {renamed.get(name, name): value for name, value in declared.items()}
 
 
 def _provision_queues(template: Template, endpoint: str | None) -> None:
-    """Queues, those that others send their dead letters to first; the ones that are there keep what they have."""
+    """Make the queues, dead-letter queues first; existing queues keep their messages."""
     declared = template.of_type("AWS::SQS::Queue")
     if not declared:
         return

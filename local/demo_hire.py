@@ -22,12 +22,12 @@ from piecework.worker.chain.networks import NETWORKS
 from piecework.worker.contract.signatures import contract_hash, sign
 
 PYTHON: Final = ROOT / ".venv-seekers" / "bin" / "python"
-WORKER_KEY: Final = "0x" + "22" * 32  # of local.run's wallet; a development key that everybody knows
+WORKER_KEY: Final = "0x" + "22" * 32  # of local.run's wallet; a public development key
 PRICE: Final = "5"
 CAP: Final = "$10"
 DONE: Final = 200
 PENDING: Final = "pending"
-WATCH_SECONDS: Final = 180.0  # the first two looks at an unknown settlement come within 90 s
+WATCH_SECONDS: Final = 180.0  # the first two checks of an unknown settlement come within 90 s
 LOOK_SECONDS: Final = 3.0
 INPUT: Final = {"brief": "Say hello"}
 
@@ -47,7 +47,7 @@ def main() -> int:
         print(f"the worker refused the contract: {error.read().decode()}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"no worker at {url}: start `make run` in another terminal first ({error})", file=sys.stderr)
+        print(f"{url} does not answer; start `make run` in another terminal first ({error})", file=sys.stderr)
         return 1
     answer = json.loads(taken_in)
     print(f"contract   {answer['contract_id']} for {PRICE} USDC, {answer['hash']}")
@@ -71,17 +71,17 @@ def _hire(url: str, contract_id: str, seeker_key: str) -> int:
     _show("second call", again)
     print(f"payments   {hired['signed']}")
     if hired["signed"] != 1:
-        print("one payment was expected: see the answers above", file=sys.stderr)
+        print("exactly one payment was expected; see the answers above", file=sys.stderr)
         return 1
     return _download(_ended(url, contract_id, again["body"] if again["status"] == DONE else first["body"]))
 
 
 def _ended(url: str, contract_id: str, task: dict[str, Any]) -> dict[str, Any]:
-    """The task when it has ended: an unknown settlement is looked at again by the worker until it is known."""
+    """The task at its end; the worker checks an unknown settlement until it is known."""
     given_up = time.monotonic() + WATCH_SECONDS
     if task.get("status") == PENDING:
         print(
-            f"waiting    for {task['task_id']}: its work or its payment is not settled yet; looking every few seconds"
+            f"waiting    for {task['task_id']}: its work or its payment is not finished yet; polling every few seconds"
         )
     while task.get("status") == PENDING and time.monotonic() < given_up:
         time.sleep(LOOK_SECONDS)
@@ -107,7 +107,7 @@ def _download(body: dict[str, Any]) -> int:
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         print(f"file       {file['name']}: {len(data)} bytes, {digest}")
         if digest != file["checksum"]:
-            print("  is not what was promised", file=sys.stderr)
+            print("  the file does not have the promised digest", file=sys.stderr)
             return 1
     return 0
 

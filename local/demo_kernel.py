@@ -1,7 +1,7 @@
-"""What `make run` connects to the kernel door, so that there is somebody to talk to: an agent `demo` and a runner.
+"""An agent `demo` and a runner, which `make run` connects to the kernel door so that executions can be done.
 
-Both speak the public API as any client would. The agent counts the words of `input.text` by a tool of its own, has the
-runner shout them, waits for a signal named in `input.wait_for` if there is one, and completes. The runner `demo-runner`
+Both use the public API as any client would. The agent counts the words of `input.text` by its own tool, lets the runner
+shout them, waits for the signal that `input.wait_for` names if it names one, and completes. The runner `demo-runner`
 offers `demo.shout`, and `pay.refund` for the hosted agent `refund_desk`.
 """
 
@@ -25,14 +25,14 @@ REFUND: Final = "pay.refund"
 TOKENS: Final = "PIECEWORK_KERNEL_TOKENS"
 SILENCE_SECONDS: Final = 20.0  # of a stream; three heartbeats and more
 PAUSE_SECONDS: Final = 1.0  # before a broken stream is opened again
-BREATH_SECONDS: Final = 0.1  # before one that was ended is; two demos would else replace each other without end
+BREATH_SECONDS: Final = 0.1  # before an ended stream is opened again; else two demos would replace each other at once
 ANSWER_SECONDS: Final = 300.0  # for a tool or a signal
 REQUEST: Final = httpx.Timeout(30.0)
 STREAM: Final = httpx.Timeout(30.0, read=SILENCE_SECONDS)
 
 
 class Ended(Exception):
-    """The execution takes no more intents."""
+    """The execution does not accept further intents."""
 
 
 class Door:
@@ -44,13 +44,13 @@ class Door:
         self._http = httpx.Client(base_url=url, headers=headers, timeout=REQUEST, trust_env=False)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The answer to a request. Raises httpx.HTTPError."""
+        """Send a request and return its answer. Raises httpx.HTTPError."""
         answer = self._http.post(path, json=body)
         answer.raise_for_status()
         return answer.json() if answer.content else None
 
     def follow(self, path: str, **named: str) -> Iterator[tuple[str, Any]]:
-        """The events of a stream and their data, for ever."""
+        """The events of a stream and their data, without end."""
         while True:
             try:
                 yield from self._frames(path, named)
@@ -78,7 +78,7 @@ class DemoAgent:
         self._news: dict[str, queue.Queue[tuple[str, Any]]] = {}
 
     def run(self) -> None:
-        """Work for ever."""
+        """Work without end."""
         for event, data in self._door.follow("/v0/agents/stream", agent_id=AGENT, consumer_id=self._consumer_id):
             if event == "execution.assigned":
                 self._news[data["execution_id"]] = queue.Queue()
@@ -100,7 +100,7 @@ class DemoAgent:
 
     def _work(self, assigned: Mapping[str, Any]) -> dict[str, Any]:
         given = assigned["input"] if isinstance(assigned["input"], dict) else {}
-        text = given.get("text", "nothing to say")
+        text = given.get("text", "input.text is empty")
         if not isinstance(text, str):
             raise ValueError("input.text must be a text")
         step_id = self._invoke(assigned, LOCAL_TOOL, {"text": text}, remote=False)
@@ -122,7 +122,7 @@ class DemoAgent:
     def _result(self, assigned: Mapping[str, Any], step_id: str) -> dict[str, Any]:
         told = self._await(assigned, "tool.result", "step_id", step_id)
         if told["status"] != "succeeded":
-            raise ValueError(told.get("error") or "a tool failed")
+            raise ValueError(told.get("error") or "the tool failed")
         return dict(told["result"])
 
     def _await(self, assigned: Mapping[str, Any], event: str, name: str, value: Any) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class DemoRunner:
         self._tools: dict[str, Callable[[Any], Any]] = {SHOUT: shout, REFUND: refund}
 
     def run(self) -> None:
-        """Work for ever."""
+        """Work without end."""
         named = {"runner_id": RUNNER, "consumer_id": self._consumer_id, "capabilities": ",".join(self._tools)}
         for event, job in self._door.follow("/v0/runners/stream", **named):
             if event == "job.assigned":

@@ -1,7 +1,7 @@
-"""Comparing an answer with what a fixture expects, where some members change from run to run.
+"""Compares an answer with a fixture's expectation, in which some members change from run to run.
 
-`{"$any": "integer"}` stands for any value of that JSON type, `{"$pattern": "^sha256:"}` for text with such a part,
-`{"$includes": ["swarm"]}` for a list that has at least these items, whatever else is registered beside them.
+`{"$any": "integer"}` stands for any value of that JSON type, `{"$pattern": "^sha256:"}` for text that matches it, and
+`{"$includes": ["swarm"]}` for a list that has at least these items.
 """
 
 import re
@@ -20,7 +20,7 @@ MATCHERS: Final = frozenset({"$any", "$pattern", "$includes"})
 
 
 def differences(expected: Any, actual: Any, where: str = "") -> Iterator[str]:
-    """One line per place where the actual value is not the expected one."""
+    """One line per place where the actual value differs from the expected one."""
     if isinstance(expected, dict) and expected.keys() <= MATCHERS and expected:
         if not _fits(expected, actual):
             yield f"{where or 'value'}: {actual!r} is not {expected}"

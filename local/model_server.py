@@ -1,9 +1,9 @@
-"""A chat model that follows a script: an OpenAI-compatible endpoint for tests, and for trying `completion` at home.
+"""A chat model that follows a script: an OpenAI-compatible endpoint for tests and for a trial of `completion`.
 
     python -m local.model_server --port 8795 --script misfit,misfit,good
 
-Each call takes the next word of the script; the last word stays. `GET /calls` lists what was asked, `PUT /script` (a
-JSON list of words) starts over. Words:
+Each call takes the next word of the script; the last word stays. `GET /calls` lists the calls, `PUT /script` (a JSON
+list of words) starts over. Words:
 
     good        an answer that fits the kernel's sample schema     fenced     the same inside a Markdown fence
     say:TEXT    the text as it is                                  cut        the first half, finish_reason "length"
@@ -31,7 +31,7 @@ MISFIT: Final = '{"reply":"no answer member"}'
 HUGE_CHARACTERS: Final = 2 * 1024 * 1024
 USAGE: Final = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 DRIP_GAP_SECONDS: Final = 0.05
-INNER_TEXT: Final = "inner text of the endpoint that nobody may see"
+INNER_TEXT: Final = "inner text of the endpoint that must stay secret"
 TEXTS: Final[Mapping[str, str]] = {
     "good": GOOD,
     "slow": GOOD,
@@ -61,22 +61,22 @@ class ModelServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The base URL, as `WATTETHERIA_BRAIN_BASE_URL` takes it."""
+        """The base URL for `WATTETHERIA_BRAIN_BASE_URL`."""
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def follow(self, script: Sequence[str]) -> None:
-        """Start a new script and forget earlier calls."""
+        """Start a new script and forget the earlier calls."""
         with self._lock:
             self._script, self.calls = list(script) or ["good"], []
 
     def next_word(self, call: dict[str, Any]) -> str:
-        """Note the call and take the script's next word."""
+        """Record the call and take the script's next word."""
         with self._lock:
             self.calls.append(call)
             return self._script.pop(0) if len(self._script) > 1 else self._script[0]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print bugs only: that a caller gives up is what some words are for."""
+        """Print only bugs: some words make a caller give up."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.key and self.headers.get("Authorization") != f"Bearer {self.server.key}":
             self._send(401, {"error": {"message": INNER_TEXT}})
         elif "response_format" in body and not self.server.takes_schemas:
-            self._send(400, {"error": {"message": "response_format is not supported"}})
+            self._send(400, {"error": {"message": "response_format is not supported here"}})
         else:
             self._play(self.server.next_word(call))
 
@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         return json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: what is asked may be private, and `GET /calls` has it."""
+        """Do not log: calls may be private, and `GET /calls` lists them."""
 
 
 def _completion(name: str, value: str) -> dict[str, Any]:
@@ -178,11 +178,11 @@ def main() -> None:
     """Serve until the process is ended."""
     parser = argparse.ArgumentParser(description="A chat model that follows a script")
     parser.add_argument("--port", type=int, default=8795)
-    parser.add_argument("--script", default="good", help="comma list of words")
+    parser.add_argument("--script", default="good", help="the script, a comma list of words")
     parser.add_argument("--refuse-schemas", action="store_true", help="answer 400 to response_format")
     options = parser.parse_args()
     server = ModelServer(*options.script.split(","), port=options.port, takes_schemas=not options.refuse_schemas)
-    print(f"a scripted model answers at {server.url}", flush=True)
+    print(f"the scripted model listens on {server.url}", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         server.serve_forever()
 

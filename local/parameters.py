@@ -1,4 +1,4 @@
-"""Values of the template's parameters, held against the template before anything is started or deployed with them."""
+"""Values of the template's parameters, checked against the template before a start or a deployment."""
 
 import difflib
 import math
@@ -8,20 +8,20 @@ from typing import Any
 
 
 class Refused(Exception):
-    """A value that cannot be right, or a deployment that would fail or lose sight of data."""
+    """A value is wrong, or the deployment would fail or lose access to data."""
 
 
 def check_values(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
-    """Hold each value against its parameter in the template.
+    """Check each value against its parameter in the template.
 
     Raises:
-        Refused: there is no such parameter, or it does not take the value.
+        Refused: the parameter does not exist, or does not accept the value.
     """
     for name, value in given.items():
         body = raw["Parameters"].get(name)
         if body is None:
             near = difflib.get_close_matches(name, raw["Parameters"], 1)
-            raise Refused(f"the template has no parameter {name}" + (f"; did you mean {near[0]}?" if near else ""))
+            raise Refused(f"the parameter {name} does not exist" + (f"; did you mean {near[0]}?" if near else ""))
         allowed = [str(each) for each in body.get("AllowedValues", ())]
         if allowed and value not in allowed:
             raise Refused(f"{name} must be one of {', '.join(allowed)}")

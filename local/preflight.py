@@ -1,4 +1,4 @@
-"""What is wrong with the settings and executors of `make run`, found before anything starts, a sentence for each."""
+"""Finds problems in the settings and executors of `make run` before it starts, with a sentence for each."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def port_base(env: Mapping[str, str]) -> int:
     """The first of the local ports.
 
     Raises:
-        NotStarted: the setting is not a port number, or leaves too few ports above it.
+        NotStarted: the setting is not a port number, or too few ports are above it.
     """
     given = env.get(PORT_BASE) or str(FIRST_PORT)
     last = LAST_PORT - LAST_DISTANCE
@@ -45,7 +45,7 @@ def port_base(env: Mapping[str, str]) -> int:
 
 
 def check_parameters(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
-    """Whether the template has the parameters that the environment sets, and takes their values.
+    """Check that the template has the parameters that the environment sets, and accepts their values.
 
     Raises:
         NotStarted: it does not.
@@ -57,10 +57,10 @@ def check_parameters(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
 
 
 def check_environments(env: Mapping[str, str]) -> None:
-    """Whether the number of environments that each function may have can be one.
+    """Check the number of environments that each function may have.
 
     Raises:
-        NotStarted: it cannot.
+        NotStarted: the setting is not such a number.
     """
     given = env.get(ENVIRONMENTS) or "1"
     if not (given.isascii() and given.isdecimal() and 0 < int(given[:6]) <= MOST_ENVIRONMENTS):
@@ -68,10 +68,10 @@ def check_environments(env: Mapping[str, str]) -> None:
 
 
 def check_tokens(env: Mapping[str, str]) -> None:
-    """Whether the doors' tokens can be read, so that a slip does not open or close one.
+    """Check that the doors' tokens can be read, so that a slip does not open or close a door.
 
     Raises:
-        NotStarted: they cannot; their text is not shown.
+        NotStarted: they cannot be read; their text is not shown.
     """
     for name in (TOKENS, KERNEL_TOKENS):
         try:
@@ -81,12 +81,12 @@ def check_tokens(env: Mapping[str, str]) -> None:
 
 
 def policy_path(env: Mapping[str, str]) -> str:
-    """The policy that the environment names, as a whole path; empty where it names none.
+    """The absolute path of the policy that the environment names; empty if it does not name one.
 
-    Functions run in folders of their own, so a relative path means the folder of the caller, or the project's.
+    Functions run in their own folders, so a relative path is looked up in the caller's folder, then in the project's.
 
     Raises:
-        NotStarted: it cannot be loaded.
+        NotStarted: the policy cannot be loaded.
     """
     given = env.get(POLICY, "")
     if not given:

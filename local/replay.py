@@ -1,13 +1,13 @@
-"""Send every event of events/ through its handler, in a process as Lambda would, and compare the answers.
+"""Send every event of events/ to its handler, in a process as on Lambda, and compare the answers.
 
 A fixture is an event, `events/<door>/<function>/<name>.json`, with `<name>.expected.json` beside it:
 
     {"environment": {"PIECEWORK_POLICY_HASH_MODE": "lenient"}, "statusCode": 200, "headers": {…}, "body": {…}}
 
-`headers` names those that must be there; `body` is the decoded JSON body, or text. A function that answers no HTTP
-(an authorizer, or one behind a queue) has `result` instead, or `error` with the text of what it raises. Members that
-change from run to run are written as local/matching.py says. Fixtures of one folder run in the order of their names, so
-that a later one may ask for what an earlier one has made.
+`headers` names the required headers; `body` is the decoded JSON body, or text. A function that does not answer HTTP (an
+authorizer, or one behind a queue) has `result` instead, or `error` with the text of its exception. Members that change
+from run to run are written as in local/matching.py. Fixtures of one folder run in the order of their names, so that a
+later one may use what an earlier one has made.
 """
 
 import argparse
@@ -47,7 +47,7 @@ SEPARATOR: Final = re.compile("[./]")  # between the folders in a handler, or in
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """One event and what must come of it."""
+    """One event and its expected answer."""
 
     folder: str
     name: str
@@ -56,12 +56,12 @@ class Fixture:
 
     @property
     def environment(self) -> tuple[tuple[str, str], ...]:
-        """Settings this fixture needs; fixtures that need the same share a process."""
+        """The settings of this fixture; fixtures with the same settings share a process."""
         return tuple(sorted(self.expected.get("environment", {}).items()))
 
 
 def fixtures(events: Path) -> Iterator[Fixture]:
-    """Every event that has an expectation, in a stable order."""
+    """All events that have an expectation, in a stable order."""
     for expected in sorted(events.glob(f"*/*/*{EXPECTED}")):
         name = expected.name.removesuffix(EXPECTED)
         event = expected.with_name(f"{name}.json").read_bytes()
@@ -71,7 +71,7 @@ def fixtures(events: Path) -> Iterator[Fixture]:
 
 
 def main() -> int:
-    """Replay all; returns 1 when an answer differs or there is nothing to replay."""
+    """Replay all; returns 1 if an answer differs or fixtures were not found."""
     parser = argparse.ArgumentParser(prog="local.replay", description="Replay events/ and compare the answers.")
     parser.add_argument("--events", type=Path, default=ROOT / "events")
     events = parser.parse_args().events

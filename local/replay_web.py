@@ -1,4 +1,4 @@
-"""Events of API Gateway as requests to a web application, as the Lambda Web Adapter turns them; answers as events."""
+"""Turns events of API Gateway into requests to a web application, and its answers back, like the Lambda Web Adapter."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from local.gateway.web_app import WebApp
 
 
 class WebPool:
-    """One process of a web application that is invoked like any other function."""
+    """One process of a web application, invoked like any other function."""
 
     def __init__(self, function: Function, variables: Mapping[str, str], log: IO[Any]) -> None:
         self._app = WebApp(function, variables, log)
@@ -35,7 +35,7 @@ class WebPool:
 
 
 def call_of(event: Mapping[str, Any], invocation: Invocation) -> Call:
-    """The request that a proxy event tells of."""
+    """The request in a proxy event."""
     many = event.get("multiValueHeaders") or {}
     text = event.get("body") or ""
     return Call(

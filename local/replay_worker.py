@@ -1,7 +1,8 @@
-"""What the worker door's fixtures stand on: who the worker is, a stub facilitator, and contracts that are kept already.
+"""The base of the worker door's fixtures: the worker's settings, a stub facilitator, and stored contracts.
 
-The contracts in events/worker/contracts/kept/ end in 2099, which registration would refuse, so they are put into the
-table as if they had been registered. Wallets are those of the development keys 0x11…11 (seeker) and 0x22…22 (worker).
+The contracts in events/worker/contracts/kept/ end in 2099, which registration would refuse, so they are written into
+the table as if they had been registered. Wallets are those of the development keys 0x11…11 (seeker) and 0x22…22
+(worker).
 """
 
 import contextlib
@@ -25,7 +26,7 @@ STORED_AT_MS: Final = 1_767_600_000_000
 
 @contextlib.contextmanager
 def worker(template: Template, events: Path, endpoint: str) -> Iterator[Mapping[str, str]]:
-    """Keep the contracts and start the facilitator; gives the variables that the worker's functions need."""
+    """Store the contracts and start the facilitator; yields the variables that the worker's functions need."""
     table = ContractsTable(client("dynamodb", endpoint), template.physical_name("ContractsTable"))
     for path in sorted((events / KEPT).glob("*.json")):
         document: dict[str, Any] = json.loads(path.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Start everything on this machine: the embedded AWS, then the doors, and say what to try next."""
+"""Start everything on this machine: the embedded AWS, then the doors; print what to try next."""
 
 import contextlib
 import os
@@ -31,14 +31,14 @@ DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1, "KernelApi":
 FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
 DEFAULT_EXECUTORS: Final = (f"{PARAMETER_PREFIX}DefaultExecutor", f"{PARAMETER_PREFIX}WorkerDefaultExecutor")
-DEPLOYED: Final[Mapping[str, str]] = {  # unless the environment says else
+DEPLOYED: Final[Mapping[str, str]] = {  # unless the environment sets it
     f"{PARAMETER_PREFIX}DeployWorkerDoor": "true",
     f"{PARAMETER_PREFIX}DeployKernelDoor": "true",
-    f"{PARAMETER_PREFIX}KernelRotation": "0",  # a client that has left is seen at once here
-    **dict.fromkeys(DEFAULT_EXECUTORS, "echo"),  # a deployment names none until its operator does
+    f"{PARAMETER_PREFIX}KernelRotation": "0",  # here a client that leaves is seen at once
+    **dict.fromkeys(DEFAULT_EXECUTORS, "echo"),  # a deployment has no default until its operator sets one
     "PIECEWORK_POLICY_DEFAULT": "permissive",
 }
-# Deadlines of the kernel door act within a second or two here: its sweep is not left to each minute's.
+# Deadlines of the kernel door act within a second or two here: its sweep does not wait for the minute's.
 OF_DOOR: Final[Mapping[str, Mapping[str, str]]] = {"KernelApi": {SWEEP_SECONDS: "1"}}
 # The wallet of the development key 0x22…22, which `make demo-hire` and the tests sign with; never for real money.
 WORKER: Final[Mapping[str, str]] = {
@@ -47,10 +47,10 @@ WORKER: Final[Mapping[str, str]] = {
 }
 REFERENCE: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": "rebuno={}", "REBUNO_POLICY": "{}"}
 OURS: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": KERNEL_TOKENS, "REBUNO_POLICY": POLICY}
-DEMO: Final = "PIECEWORK_DEMO"  # `off`: no agent and no runner are connected to the kernel door
+DEMO: Final = "PIECEWORK_DEMO"  # `off`: the demo's agent and runner are not connected to the kernel door
 EXAMPLE: Final = "events/runtime/execute/kernel.json"
 NEXT: Final = """
-Piecework runs. Ctrl-C stops it; the data of the embedded AWS goes with it.
+Piecework runs. Ctrl-C stops it and deletes the data of the embedded AWS.
 
   runtime door   {url}{others}
   AWS            {endpoint}
@@ -89,7 +89,7 @@ def main() -> int:
             if "WorkerApi" in doors and "FACILITATOR_URL" not in env:
                 env |= running.enter_context(_facilitator(base + FACILITATOR_DISTANCE))
             provision(template, running.enter_context(_aws(base + AWS_DISTANCE)))
-            running.callback(doors_running.close)  # they end before what they use
+            running.callback(doors_running.close)  # the doors end before the services that they use
             processes = [doors_running.enter_context(_door(api, port, endpoint, env)) for api, port in doors.items()]
             for port, process in zip(doors.values(), processes, strict=True):
                 wait_until_answers(f"http://127.0.0.1:{port}/health", process)
@@ -105,7 +105,7 @@ def main() -> int:
 
 
 def with_own_names(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment with what the reference kernel's names say under ours; ours go first where both are set."""
+    """The environment with the reference kernel's variables under our names; ours win if both are set."""
     renamed = {name: value for name, value in env.items() if name not in REFERENCE}
     for name, form in REFERENCE.items():
         if value := env.get(name, ""):
@@ -134,7 +134,7 @@ def _door(api: str, port: int, endpoint: str, env: Mapping[str, str]) -> Iterato
 
 @contextlib.contextmanager
 def _facilitator(port: int) -> Iterator[dict[str, str]]:
-    """The stub that stands for a facilitator and a node of the chain; gives the settings that lead to it."""
+    """The stub of a facilitator and a node of the chain; yields the settings with its addresses."""
     _check_free(port)
     url = f"http://127.0.0.1:{port}"
     with _process(os.environ, "-m", "local.facilitator", "--port", str(port)):
@@ -142,7 +142,7 @@ def _facilitator(port: int) -> Iterator[dict[str, str]]:
 
 
 def _demo(port: int, env: Mapping[str, str]) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
-    """An agent and a runner to talk to."""
+    """The demo's agent and runner."""
     return _process(env, "-m", "local.demo_kernel", "--url", f"http://127.0.0.1:{port}")
 
 
@@ -182,13 +182,13 @@ def _what_next(base: int, doors: Mapping[str, int], endpoint: str, env: Mapping[
 
 
 def _default_executors(env: Mapping[str, str]) -> str:
-    """Who answers what names nobody: chosen here, and by nobody on AWS until the operator does."""
+    """A sentence on the default executors: set here, and not on AWS until the operator sets them."""
     chosen = {env[name] for name in DEFAULT_EXECUTORS if env[name]}
     if not chosen:
         return ""
     names = " and ".join(sorted(chosen))
     return (
-        f"\nTasks that name no executor go to {names} here. A deployment refuses them until its operator names one.\n"
+        f"\nTasks that do not name an executor go to {names} here. A deployment refuses them until it has a default.\n"
     )
 
 

@@ -1,7 +1,7 @@
-"""Hires over HTTP with the stock Python x402 client; run with the interpreter of its own environment, which has it.
+"""Hires over HTTP with the stock Python x402 client; runs under the interpreter of that client's environment.
 
 Reads an order as JSON from standard input: `url`, `headers`, `body`, `key` (of the paying wallet), `cap` (per payment),
-`times`. Writes `answers` (status, headers, body) and `signed`, how many payments were made for them.
+`times`. Writes `answers` (status, headers, body) and `signed`, the number of signed payments.
 """
 
 import json
@@ -23,7 +23,7 @@ def main() -> None:
     payments: list[Any] = []
     client = x402ClientSync()
     register_exact_evm_client(client, Account.from_key(order["key"]))
-    client.set_spend_controls({"max_amount_per_payment": order["cap"]})  # stock clients stop at 1 USD until told
+    client.set_spend_controls({"max_amount_per_payment": order["cap"]})  # stock clients stop at 1 USD by default
     client.on_after_payment_creation(payments.append)
     with wrapRequestsWithPayment(requests.Session(), client) as http:
         answers = [

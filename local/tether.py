@@ -1,9 +1,9 @@
-"""Run a program that never outlives the process that started it, even when that one is killed without warning.
+"""Run a program that ends when its parent process ends, even if the parent is killed.
 
-    python -P local/tether.py exec PROGRAM ARGUMENTS…      told to end when its parent is gone
-    python -P local/tether.py module NAME ARGUMENTS…       killed when its parent is gone
+    python -P local/tether.py exec PROGRAM ARGUMENTS…      gets SIGTERM when its parent is gone
+    python -P local/tether.py module NAME ARGUMENTS…       gets SIGKILL when its parent is gone
 
-Linux only; elsewhere the program simply runs, and notices later that nobody answers it any more.
+Linux only; elsewhere the program simply runs, and its next request to the parent fails.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ def tie_to_parent(parent: int, ending: signal.Signals) -> None:
     if not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, ending, 0, 0, 0)
-    if os.getppid() != parent:  # it went before we could ask
+    if os.getppid() != parent:  # the parent ended before the call
         sys.exit(1)
 
 

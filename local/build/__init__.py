@@ -1,1 +1,1 @@
-"""Builds what is deployed: layers from locked wheels, byte code that Lambda can use, and a check of both."""
+"""The build of layers and functions: locked wheels, byte code for Lambda, and a check of both."""

@@ -26,7 +26,7 @@ def build(kind: str, name: str, out: Path, target: Target) -> None:
     """Build into `out`.
 
     Raises:
-        BuildError: it cannot be built, or would not run as it is.
+        BuildError: it cannot be built, or would not run on Lambda.
     """
     if kind == "function":
         build_function(name, out, target)
@@ -37,7 +37,7 @@ def build(kind: str, name: str, out: Path, target: Target) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Read the command line, build, and say what was built."""
+    """Read the command line, build, and print the size of the result."""
     parser = argparse.ArgumentParser(prog="local.build")
     parser.add_argument("kind", choices=("layer", "function"))
     parser.add_argument("name")

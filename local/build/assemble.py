@@ -1,4 +1,4 @@
-"""Makes the folder of a layer or a function: sources, locked wheels, manifest, byte code."""
+"""Assembles the folder of a layer or a function: sources, locked wheels, manifest, byte code."""
 
 import os
 import re
@@ -17,11 +17,11 @@ LAYERS: Final = ROOT / "layers"
 FUNCTIONS: Final = ROOT / "functions"
 SOURCES_ONLY: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "requirements.*")
 REQUIREMENTS: Final = "requirements.txt"
-UNNEEDED: Final = ("bin", ".lock")  # console scripts and uv's own lock: nothing on Lambda reads them
+UNNEEDED: Final = ("bin", ".lock")  # console scripts and uv's own lock, which Lambda does not need
 
 
 def build_piecework_layer(out: Path, target: Target) -> None:
-    """Our layer: the package and what it imports, under `python/`."""
+    """Our layer: the package and its packages, under `python/`."""
     library = _fresh(out) / "python"
     install(LAYERS / "piecework" / "requirements.txt", library, target)
     shutil.copytree(LAYERS / "piecework" / "piecework", library / "piecework", ignore=SOURCES_ONLY)
@@ -29,7 +29,7 @@ def build_piecework_layer(out: Path, target: Target) -> None:
 
 
 def build_executors_layer(out: Path, target: Target) -> None:
-    """Your layer: the executors, what they import beyond our layer, and their manifest."""
+    """Your layer: the executors, their packages that our layer lacks, and their manifest."""
     library = _fresh(out) / "python"
     _install_beyond([LAYERS / "piecework"], LAYERS / "executors", library, target)
     shutil.copytree(LAYERS / "executors", library / "executors", ignore=SOURCES_ONLY)
@@ -38,24 +38,24 @@ def build_executors_layer(out: Path, target: Target) -> None:
 
 
 def build_worker_layer(out: Path, target: Target) -> None:
-    """What the worker door alone imports."""
+    """The packages that only the worker door imports."""
     library = _fresh(out) / "python"
     _install_beyond([LAYERS / "piecework"], LAYERS / "worker", library, target)
     compile_bytecode(library, target)
 
 
 def build_kernel_layer(out: Path, target: Target) -> None:
-    """What the kernel door alone imports."""
+    """The packages that only the kernel door imports."""
     library = _fresh(out) / "python"
     _install_beyond([LAYERS / "piecework"], LAYERS / "kernel", library, target)
     compile_bytecode(library, target)
 
 
 def build_function(name: str, out: Path, target: Target) -> None:
-    """A function's own folder, and what it alone imports where it has requirements.
+    """A function's own folder, with its own packages if it has requirements.
 
     Raises:
-        BuildError: there is no such folder.
+        BuildError: the folder does not exist.
     """
     source = FUNCTIONS / name
     if not (source / "app.py").is_file():
@@ -68,7 +68,7 @@ def build_function(name: str, out: Path, target: Target) -> None:
 
 
 def install(requirements: Path, library: Path, target: Target) -> None:
-    """Unpack exactly the locked wheels; nothing is built from source, so this works for another processor."""
+    """Unpack exactly the locked wheels, without a build from source, so that this works for another processor."""
     library.mkdir(parents=True, exist_ok=True)
     if not locked_packages(requirements.read_text("utf-8")):
         return
@@ -93,14 +93,14 @@ def install(requirements: Path, library: Path, target: Target) -> None:
 
 
 def write_manifest(out: Path) -> None:
-    """Import every executor once and write down what it registers."""
+    """Import every executor once and write the manifest of what it registers."""
     path = os.pathsep.join([str(LAYERS / "piecework"), str(LAYERS)])
     python = os.environ.get("PIECEWORK_PYTHON") or sys.executable
     _run([python, "-m", "piecework.extend.manifest", str(out)], {"PYTHONPATH": path}, says="")
 
 
 def compile_bytecode(folder: Path, target: Target) -> None:
-    """Byte code that is used without a look at the source: /opt is read-only, and zip files change time stamps."""
+    """Byte code that Python uses without a check of its source: /opt is read-only, and zip files change time stamps."""
     options = ["-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", "/"]
     _run([find_python(target.python), "-m", "compileall", *options, str(folder)])
 
@@ -112,7 +112,7 @@ def locked_packages(text: str) -> dict[str, str]:
 
 
 def _install_beyond(layers: Sequence[Path], folder: Path, library: Path, target: Target) -> None:
-    """Install what the folder's requirements name and the layers under it do not have."""
+    """Install the requirements of the folder that the layers below it do not have."""
     present = {name for layer in layers for name in locked_packages((layer / REQUIREMENTS).read_text("utf-8"))}
     wanted = locked_packages((folder / REQUIREMENTS).read_text("utf-8"))
     with tempfile.TemporaryDirectory() as scratch:
@@ -128,7 +128,7 @@ def _fresh(folder: Path) -> Path:
 
 
 def _run(command: Sequence[str], variables: dict[str, str] | None = None, says: str | None = None) -> None:
-    """Run a command; `says` stands before what it printed when it fails."""
+    """Run a command; on failure `says` stands before its output."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     ended = subprocess.run(command, env=environment | (variables or {}), capture_output=True, text=True, check=False)
     if ended.returncode:

@@ -1,4 +1,4 @@
-"""Looks at a built folder for what would fail or be slow on Lambda only."""
+"""Finds problems in a built folder that would fail, or be slow, only on Lambda."""
 
 import struct
 import subprocess
@@ -10,11 +10,11 @@ from local.build.target import Target
 from local.build.tools import find_python
 
 LIMIT_BYTES: Final = 250 * 1024 * 1024  # a function and its layers, unpacked
-UNCHECKED_HASH: Final = 0b01  # flags of a .pyc: hash-based, source not looked at
+UNCHECKED_HASH: Final = 0b01  # flags of a .pyc: hash-based, without a check of the source
 
 
 def findings(folder: Path, target: Target) -> list[str]:
-    """One line per thing that is wrong; empty when all is well."""
+    """One line per problem; empty when all is well."""
     problems = [*_wrong_objects(folder, target), *_wrong_bytecode(folder, target)]
     size = folder_bytes(folder)
     if size > LIMIT_BYTES:

@@ -1,4 +1,4 @@
-"""What a build is for: the Python version and processor that the functions run on."""
+"""The target of a build: the Python version and processor of the functions."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ UV_PLATFORMS: Final = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-many
 
 
 class BuildError(Exception):
-    """The build cannot give something that would run; the message says what to do."""
+    """The build cannot make an artifact that runs; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Target:
         """The deployed target, unless PIECEWORK_BUILD_ARCH or PIECEWORK_BUILD_PYTHON name another.
 
         Raises:
-            BuildError: there is no such architecture on Lambda.
+            BuildError: Lambda does not have this architecture.
         """
         target = cls(env.get("PIECEWORK_BUILD_PYTHON", RUNTIME_PYTHON), env.get("PIECEWORK_BUILD_ARCH", RUNTIME_ARCH))
         if target.arch not in ELF_MACHINES:
@@ -37,15 +37,15 @@ class Target:
 
     @property
     def platform(self) -> str:
-        """The platform as uv names it."""
+        """uv's name of the platform."""
         return UV_PLATFORMS[self.arch]
 
     @property
     def elf_machine(self) -> int:
-        """The processor as a shared object names it."""
+        """The processor's number in a shared object."""
         return ELF_MACHINES[self.arch]
 
     @property
     def cpython_tag(self) -> str:
-        """The interpreter as a file name of an extension module names it."""
+        """The interpreter's tag in the file name of an extension module."""
         return "cpython-" + self.python.replace(".", "")

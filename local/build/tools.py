@@ -1,4 +1,4 @@
-"""Finds the programs a build needs: uv, and a Python of the runtime's own minor version."""
+"""Finds the programs that a build needs: uv, and a Python of the runtime's own minor version."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ def find_uv() -> str:
     """The uv of this repository, else the one on PATH.
 
     Raises:
-        BuildError: there is none.
+        BuildError: uv was not found.
     """
     for candidate in (os.environ.get("PIECEWORK_UV", ""), str(ROOT / ".venv-uv/bin/uv"), shutil.which("uv") or ""):
         if candidate and Path(candidate).is_file():
@@ -25,16 +25,16 @@ def find_uv() -> str:
 
 
 def find_python(version: str) -> str:
-    """An interpreter of exactly this minor version: byte code of another one would be ignored.
+    """An interpreter of exactly this minor version, because Lambda would ignore byte code of another.
 
     Raises:
-        BuildError: there is none on this machine.
+        BuildError: this machine does not have one.
     """
     for candidate in _pythons(version):
         if _version_of(candidate) == version:
             return candidate
     raise BuildError(
-        f"python{version} was not found: byte code must come from the runtime's own version. "
+        f"python{version} was not found; the byte code must come from the runtime's own version. "
         f"Install it, or name it: PIECEWORK_BUILD_INTERPRETER=/path/to/python{version}"
     )
 

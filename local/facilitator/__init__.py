@@ -1,1 +1,1 @@
-"""A stub facilitator with a chain of its own: it checks signatures, spends nonces once, and fails as it is told to."""
+"""A stub facilitator with its own chain: it checks signatures, spends each nonce once, and fails on demand."""

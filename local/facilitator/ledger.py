@@ -1,7 +1,7 @@
 """The stub's chain: nonces that are spent once, transactions, and a JSON-RPC view of both.
 
-It is the truth that tests judge by: `charges` counts the transfers that really happened. A node answers as of the block
-that it is asked for, and knows no block after its own head, which may stand behind the chain's.
+Tests judge by it: `charges` lists the transfers that really happened. A node answers as of the requested block. It does
+not know a block after its own head, which may be behind the chain's head.
 """
 
 import secrets
@@ -23,12 +23,12 @@ NO_SUCH_BLOCK: Final = {"code": -32000, "message": "header not found"}
 
 
 class _NoSuchBlock(Exception):
-    """The node has not come to this block yet."""
+    """The node has not reached this block yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What an authorization moves; addresses and nonce in lower case."""
+    """The transfer that an authorization allows; addresses and nonce in lower case."""
 
     asset: str
     payer: str
@@ -53,7 +53,7 @@ class Transaction:
 
 @dataclass
 class Ledger:
-    """Every transaction there was. `funds` holds the balances of the payers that are not endlessly rich."""
+    """All transactions. `funds` holds the balances of payers whose funds are limited."""
 
     clock: Callable[[], float] = time.time
     funds: dict[str, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Ledger:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def spent_by(self, transfer: Transfer) -> Transaction | None:
-        """The transaction, mined or not, that takes this transfer's nonce."""
+        """The transaction, mined or not, that spends this transfer's nonce."""
         with self._lock:
             found = (seen for seen in self.transactions.values() if seen.transfer.key == transfer.key)
             return next((seen for seen in found if seen.kind != "reverted"), None)
@@ -79,19 +79,19 @@ class Ledger:
             return self.add("used", transfer, delay)
 
     def add(self, kind: str, transfer: Transfer, delay: float = 0.0) -> Transaction:
-        """Put a transaction of this kind on the chain."""
+        """Add a transaction of this kind to the chain."""
         with self._lock:
             made = Transaction(f"0x{secrets.token_hex(32)}", kind, transfer, self.clock() + delay)
             self.transactions[made.hash] = made
             return made
 
     def charges(self) -> list[Transfer]:
-        """Every transfer that happened."""
+        """All transfers that happened."""
         with self._lock:
             return [seen.transfer for seen in self.transactions.values() if seen.kind == "used"]
 
     def rpc(self, request: Mapping[str, Any], behind: float = 0.0) -> dict[str, Any]:
-        """Answer one JSON-RPC request for reading, as a node that stands so many seconds behind the chain."""
+        """Answer one JSON-RPC read request, as a node that is so many seconds behind the chain."""
         with self._lock:
             now = self.clock() - behind
             mined = [seen for seen in self.transactions.values() if seen.mined_at <= now]
@@ -100,7 +100,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What one node knows: everything up to its head."""
+    """The view of one node: the chain up to the node's head."""
 
     transactions: Sequence[Transaction]
     head: int

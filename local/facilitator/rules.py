@@ -1,7 +1,7 @@
-"""What the stub asks of a payment, in the order of the public facilitators.
+"""The stub's checks of a payment, in the order of the public facilitators.
 
-The token's address and signing domain come from the stub's own table: one that trusted the announced domain would let a
-wrong name pass.
+The token's address and signing domain come from the stub's own table, because a wrong name would pass a stub that
+trusts the announced domain.
 """
 
 from collections.abc import Mapping
@@ -45,16 +45,16 @@ DOMAIN_FIELDS: Final = {"name": "string", "version": "string", "chainId": "uint2
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question to the facilitator, read."""
+    """One request to the facilitator, read."""
 
     network: str
     payer: str
     transfer: Transfer
-    reason: str | None  # why it is refused
+    reason: str | None  # why the payment is refused; None if it is not
 
 
 def examine(question: Mapping[str, Any], ledger: Ledger) -> Asked:
-    """Read a question and find the first rule that it breaks.
+    """Read a request and find the first rule that its payment breaks.
 
     Raises:
         KeyError, TypeError, ValueError: it cannot be read.
@@ -101,7 +101,7 @@ def _reason(
 
 
 def typed_transfer(authorization: Mapping[str, Any], token: Token) -> dict[str, Any]:
-    """What a payer signs, as EIP-712 typed data."""
+    """The EIP-712 typed data that a payer signs."""
     return {
         "types": {
             "EIP712Domain": _fields(DOMAIN_FIELDS),

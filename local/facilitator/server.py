@@ -1,16 +1,16 @@
-"""The stub's HTTP face: `/supported`, `/verify`, `/settle`, `/rpc`, and `/control` to make it fail.
+"""The stub's HTTP server: `/supported`, `/verify`, `/settle`, `/rpc`, and `/control` to make it fail.
 
-`GET /control` tells what it was asked and what it charged; `PUT /control` takes any of
+`GET /control` lists its calls and charges; `PUT /control` takes any of
 
     {"supported": "ok", "verify": "ok", "settle": "ok,pending500", "funds": {"0x…": 0}, "down_seconds": 2,
      "reset": true}
 
-A list of words is used up call by call; its last word stays. Words for `verify`: ok, 500, hang, garbage, other-payer,
+Each call takes the next word of a list; the last word stays. Words for `verify`: ok, 500, hang, garbage, other-payer,
 invalid:REASON (HTTP 200), 400:REASON. For `settle`: ok, fail:REASON, revert, cancelled, pending500, pending200,
 pending202, hang, lost (charged, then silent), cut (connection closed), lost-cut, garbage, lost-garbage, nohash, 500,
 401, other-payer, unknown-hash (success, and a hash that no chain has). For `supported`: ok, none, 500, hang. For `rpc`,
-the node of the chain: ok, behind:SECONDS (a node that stands so far behind), pool:SECONDS (several nodes behind one
-address: one that stands behind tells the latest block, the others answer the rest), 500, hang.
+the node of the chain: ok, behind:SECONDS (a node that is so far behind), pool:SECONDS (several nodes behind one
+address: one that is behind answers with the latest block, the others answer the rest), 500, hang.
 """
 
 import json
@@ -48,16 +48,16 @@ class StubFacilitator:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the calls and every switch; the chain stays as it is."""
+        """Forget the calls and reset every switch; the chain is not changed."""
         self.calls: list[dict[str, Any]] = []
         self._words: dict[str, list[str]] = {"supported": ["ok"], "verify": ["ok"], "settle": ["ok"], "rpc": ["ok"]}
 
     def say(self, call: str, *words: str) -> None:
-        """What the next answers of a call are; the last word stays."""
+        """Set the next answers to a call; the last word stays."""
         self._words[call] = list(words)
 
     def count(self, call: str, nonce: str | None = None) -> int:
-        """How often a call came in, for one nonce or at all."""
+        """How often a call came in, in total or for one nonce."""
         return sum(seen["call"] == call and nonce in {None, seen["nonce"]} for seen in list(self.calls))
 
     @property
@@ -77,7 +77,7 @@ class StubFacilitator:
         self.go_down()
 
     def come_up(self) -> None:
-        """Listen; on the same port as before."""
+        """Listen on the same port as before."""
         self._server = _Server(("127.0.0.1", self._port), _Handler)
         self._server.stub = self
         self._port = self._server.server_port
@@ -97,7 +97,7 @@ class StubFacilitator:
             self.come_up()
 
     def follow(self, control: Mapping[str, Any]) -> dict[str, Any]:
-        """Set switches as `PUT /control` says, before that is answered."""
+        """Set the switches of a `PUT /control`, before it is answered."""
         if control.get("reset"):
             self.reset()
         for call in self._words.keys() & control.keys():
@@ -108,7 +108,7 @@ class StubFacilitator:
         return {}
 
     def told(self) -> dict[str, Any]:
-        """What `GET /control` answers."""
+        """The answer to `GET /control`."""
         charges = [
             {"payer": paid.payer, "payTo": paid.pay_to, "value": str(paid.value), "nonce": paid.nonce}
             for paid in self.ledger.charges()
@@ -188,7 +188,7 @@ class StubFacilitator:
             raise _Cut
         if word == "lost-garbage":
             return 200, "<html>garbage</html>"
-        if made.kind == "reverted":  # as the public facilitators: the hash of the transaction that failed
+        if made.kind == "reverted":  # like the public facilitators, with the hash of the failed transaction
             return 200, _failure(asked, "transaction_failed", made.hash)
         payer = STRANGER if word == "other-payer" else asked.payer
         return 200, _success(asked, "" if word == "nohash" else made.hash) | {"payer": payer}
@@ -222,7 +222,7 @@ class _Server(ThreadingHTTPServer):
     stub: StubFacilitator
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that gave up are what a hanging stub wants."""
+        """Ignore clients that gave up: a hanging stub expects them."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -266,7 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
         return json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: payments are secrets, and `GET /control` has the rest."""
+        """Do not log: payments are secrets, and `GET /control` lists the calls."""
 
 
 def serve(port: int) -> None:

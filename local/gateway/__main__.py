@@ -18,13 +18,13 @@ GRACE_SECONDS: Final = 2
 KEEP_ALIVE_SECONDS: Final = 75
 BACKLOG: Final = 512
 NO_TOKENS: Final = """
-  *** {name} is not set: EVERYBODY who reaches this port is let in. ***
+  *** {name} is not set: EVERYBODY who can reach this port may use it. ***
   *** Set it to a comma list of name=secret entries to ask for credentials. ***
 """
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens once it does."""
+    """A server that prints its address when it listens."""
 
     def __init__(self, config: uvicorn.Config, notice: str) -> None:
         super().__init__(config)
@@ -37,7 +37,7 @@ class _Server(uvicorn.Server):
 
 
 def main() -> None:
-    """Read the template, listen, serve until told to stop."""
+    """Read the template, listen, and serve until a signal."""
     arguments = _arguments()
     template = Template.load(arguments.template, parameters(os.environ))
     api = api_of(template, arguments.api)
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _listen(port: int) -> socket.socket:
-    """A loopback listener that states its protocol, else asyncio leaves Nagle on and every answer waits 40 ms."""
+    """A loopback listener with its protocol set; without it asyncio leaves Nagle on and every answer waits 40 ms."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
@@ -71,8 +71,8 @@ def _listen(port: int) -> socket.socket:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="local.gateway", description=__doc__)
-    parser.add_argument("--api", default="RuntimeApi", help="logical name of the API in the template")
-    parser.add_argument("--port", type=int, default=8787, help="0 takes a free one")
+    parser.add_argument("--api", default="RuntimeApi", help="the API's logical name in the template")
+    parser.add_argument("--port", type=int, default=8787, help="the port to listen on; 0 takes a free one")
     parser.add_argument("--template", type=Path, default=ROOT / "template.yaml")
     return parser.parse_args()
 

@@ -32,8 +32,8 @@ from local.gateway.visitors import Visitors
 from local.gateway.web_app import WRAPPER, WebApp
 
 BLANKS: Final = " \t"
-MAX_BODY_BYTES: Final = 10 * 1024 * 1024  # what a REST API takes
-MAX_PAYLOAD_BYTES: Final = 6 * 1024 * 1024  # what a synchronous Lambda invocation takes
+MAX_BODY_BYTES: Final = 10 * 1024 * 1024  # the limit of a REST API
+MAX_PAYLOAD_BYTES: Final = 6 * 1024 * 1024  # the limit of a synchronous Lambda invocation
 FIRST_SERVER_ERROR: Final = 500
 REASON_CHARACTERS: Final = 300
 
@@ -60,11 +60,11 @@ class Gateway:
         }
         self._visitors = Visitors(api, caller)
         self._endpoint = caller.get("AWS_ENDPOINT_URL")
-        self._sweep_seconds = float(caller.get(SWEEP_SECONDS, 0))  # instead of a schedule's own; 0: as declared
+        self._sweep_seconds = float(caller.get(SWEEP_SECONDS, 0))  # in place of a schedule's own interval; 0 keeps it
         self._running: set[asyncio.Task[bytes]] = set()
 
     def app(self) -> Router:
-        """The ASGI application; a route of its own would not match a path with a line break in it."""
+        """The ASGI application; without routes, because a route does not match a path with a line break."""
         return Router(default=self._http, redirect_slashes=False, lifespan=self._lifespan)
 
     @contextlib.asynccontextmanager
@@ -86,7 +86,7 @@ class Gateway:
                 each.close()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with contextlib.suppress(ClientDisconnect):  # it left while it was still sending
+        with contextlib.suppress(ClientDisconnect):  # the client left while it was sending
             response = await self._serve(Request(scope, receive))
             await response(scope, receive, send)
 
@@ -133,7 +133,7 @@ class Gateway:
             raise edge.Stopped(edge.FUNCTION_FAILED) from error
 
     async def _invoke(self, route: Route, call: Call, payload: bytes) -> bytes:
-        """Invoke in a task of its own: neither the edge's time-out nor a client that leaves ends the work."""
+        """Invoke in a separate task, so that the edge's time-out or a client that leaves does not end the work."""
         if len(payload) > MAX_PAYLOAD_BYTES:
             raise edge.Stopped(edge.PAYLOAD_TOO_LARGE)
         invocation = Invocation(call.request_id, call.trace_id, payload)
@@ -153,11 +153,11 @@ class Gateway:
     def _forget(self, task: asyncio.Task[bytes]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody may be waiting for it any more
+            task.exception()  # read it, because the caller may have left
 
 
 def _reason(call: Call, stopped: edge.Stopped) -> str:
-    """The line that says why the edge itself answered with a server error."""
+    """The log line with the reason for the edge's own server error."""
     failure, cause = stopped.failure, stopped.__cause__
     why = " ".join(str(cause).split()) if cause else failure.message
     kind = f"{type(cause).__name__}: " if cause else ""
@@ -165,7 +165,7 @@ def _reason(call: Call, stopped: edge.Stopped) -> str:
 
 
 def _trace_ports(api: Api, variables: Mapping[str, dict[str, str]]) -> dict[str, TracePort]:
-    """For each function that takes messages: those it sends go on in their chain."""
+    """A port for each function that takes messages, so that the messages that it sends continue their chain."""
     taking = {source.function for source in api.sources if isinstance(source, QueueSource)}
     return {name: TracePort(variables[name]) for name in taking if ENDPOINT in variables[name]}
 
@@ -179,7 +179,7 @@ def _response(reply: edge.Reply) -> Response:
 
 
 async def _read(request: Request) -> bytes | None:
-    """The body, or None when it is too large; such a body is read to its end, so that the client sees the answer."""
+    """The body, or None if it is too large; a too large body is read to its end, so that the client gets the answer."""
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
@@ -190,14 +190,14 @@ async def _read(request: Request) -> bytes | None:
 
 
 def _value(raw: bytes) -> str:
-    """A header's value: blanks around it do not belong to it (RFC 9110 5.5), and a client refuses to send them on."""
+    """A header's value without the blanks around it (RFC 9110 5.5), which a client refuses to send."""
     return raw.decode("latin-1").strip(BLANKS)
 
 
 def _call(request: Request, body: bytes) -> Call:
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     trace_id = request.headers.get("x-amzn-trace-id", "").strip(BLANKS)
-    if not trace_id or not trace_id.isascii():  # it goes on as a header that the function's process reads as ASCII
+    if not trace_id or not trace_id.isascii():  # the function's process reads this header as ASCII
         trace_id = f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"
     return Call(
         method=request.method,

@@ -1,7 +1,7 @@
-"""Asking a REQUEST authorizer, and reading the policy it answers with.
+"""Calls a REQUEST authorizer, and reads the policy in its answer.
 
-An authorizer that raises `Unauthorized` gives the caller a 401, as on AWS. Lambda counts it among the function's errors
-all the same, so it is written down here as one.
+An authorizer that raises `Unauthorized` gives the caller a 401, as on AWS. Lambda counts that as an error of the
+function nevertheless, so it is logged here as one.
 """
 
 import fnmatch
@@ -25,7 +25,7 @@ async def authorize(api: Api, route: Route, call: Call, parameters: Mapping[str,
     """The `authorizer` part of the request context.
 
     Raises:
-        Stopped: the caller is not let in, or the authorizer does not work.
+        Stopped: the authorizer denies the caller, or does not work.
     """
     event = authorizer_event(api, route, call, parameters)
     try:
@@ -50,7 +50,7 @@ async def authorize(api: Api, route: Route, call: Call, parameters: Mapping[str,
 
 def _allows(document: Mapping[str, Any], arn: str) -> bool:
     if document["Version"] not in VERSIONS:
-        raise ValueError("a policy document has a version")
+        raise ValueError("a policy document needs a Version")
     about = [statement for statement in document["Statement"] if _covers(statement["Action"], INVOKE)]
     effects = {str(statement["Effect"]) for statement in about if _covers(statement["Resource"], arn)}
     return "Allow" in effects and "Deny" not in effects

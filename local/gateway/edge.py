@@ -1,4 +1,4 @@
-"""How the edge itself answers: its default responses, and the template's GatewayResponses in their place."""
+"""The edge's own answers: its default responses, and the template's GatewayResponses in their place."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Reply = tuple[int, list[tuple[str, str]], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One kind of failure the edge answers by itself."""
+    """One kind of failure that the edge itself answers."""
 
     kind: str
     status: int
@@ -21,7 +21,7 @@ class Failure:
 
 
 class Stopped(Exception):
-    """The request goes no further; the edge answers it."""
+    """The edge answers the request itself."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.kind)
@@ -37,14 +37,14 @@ NOT_SERVED: Final = Failure("LOCAL_ONLY", 403, "")  # this machine's own rule; i
 TOO_LARGE: Final = Failure("REQUEST_TOO_LARGE", 413, "HTTP content length exceeded 10485760 bytes.")
 PAYLOAD_TOO_LARGE: Final = Failure("REQUEST_TOO_LARGE", 413, "Request Too Long")
 TIMED_OUT: Final = Failure("INTEGRATION_TIMEOUT", 504, "Endpoint request timed out")
-THROTTLED: Final = Failure("DEFAULT_5XX", 500, "Internal server error")  # what a refused invocation becomes
+THROTTLED: Final = Failure("DEFAULT_5XX", 500, "Internal server error")  # of a refused invocation
 FUNCTION_FAILED: Final = Failure("DEFAULT_5XX", 502, "Internal server error")
 
 DEFAULT_TEMPLATE: Final = '{"message":$context.error.messageString}'
 
 
 def answer(api: Api, failure: Failure, call: Call) -> Reply:
-    """Status, headers and body for a failure, as the API declares or as AWS has them."""
+    """Status, headers and body for a failure, as the API declares them, else AWS's defaults."""
     shared = "DEFAULT_4XX" if failure.status < 500 else "DEFAULT_5XX"
     declared = api.responses.get(failure.kind) or api.responses.get(shared) or GatewayResponse()
     body = _fill(declared.template or DEFAULT_TEMPLATE, _variables(failure, call))

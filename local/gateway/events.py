@@ -1,4 +1,4 @@
-"""Events as API Gateway's REST APIs write them (payload version 1.0), and what a function's response means."""
+"""Events of API Gateway's REST APIs (payload version 1.0), and the reading of a function's response."""
 
 import base64
 import binascii
@@ -13,12 +13,12 @@ from local.gateway.routes import Api, Route
 from local.template import ACCOUNT, REGION
 
 API_ID: Final = "local"
-# Names that a REST API does not pass from a function to the client under their own name.
+# Headers of a function that a REST API renames for the client.
 REMAPPED: Final = frozenset({"connection", "content-length", "date", "server", "transfer-encoding", "www-authenticate"})
 
 
 class MalformedResponse(Exception):
-    """The function's response has not the shape of a proxy response."""
+    """The function's response is not a proxy response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def authorizer_event(api: Api, route: Route, call: Call, parameters: Mapping[str
 
 
 def request_context(api: Api, route: Route, call: Call, authorizer: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the edge itself says about a request; web applications get it as a header."""
+    """The edge's own facts about a request; web applications get them as a header."""
     context = _context(api, route, call)
     return {**context, "authorizer": dict(authorizer)} if authorizer is not None else context
 
 
 def method_arn(api: Api, call: Call) -> str:
-    """What a policy's statements are compared with."""
+    """The ARN with which a policy's statements are compared."""
     return f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{API_ID}/{api.stage}/{call.method}{call.path}"
 
 
@@ -78,7 +78,7 @@ def http_response(payload: bytes, api: Api, accept: str) -> tuple[int, list[tupl
     """Status, headers and body of a proxy response.
 
     Raises:
-        MalformedResponse: it is none.
+        MalformedResponse: it is not a proxy response.
     """
     response = _object(payload)
     unknown = set(response) - {"statusCode", "headers", "multiValueHeaders", "body", "isBase64Encoded", "cookies"}
@@ -106,7 +106,7 @@ def _response_headers(response: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not isinstance(single, dict) or not isinstance(multi, dict):
         raise MalformedResponse("headers are not an object")
     if not all(isinstance(values, list) for values in multi.values()):
-        raise MalformedResponse("multiValueHeaders holds something else than lists")
+        raise MalformedResponse("multiValueHeaders must hold lists")
     repeated = {name.lower() for name in multi}
     pairs = [(name, value) for name, values in multi.items() for value in values]
     pairs += [(name, value) for name, value in single.items() if name.lower() not in repeated]

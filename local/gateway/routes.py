@@ -1,4 +1,4 @@
-"""What template.yaml says about one API: its routes, functions, authorizer, binary types and gateway responses."""
+"""One API of template.yaml: its routes, functions, authorizer, binary types and gateway responses."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from local.template import Template
 
-INTEGRATION_TIMEOUT_MS: Final = 29_000  # what a REST API gives an integration that states nothing
+INTEGRATION_TIMEOUT_MS: Final = 29_000  # a REST API's default for an integration
 FUNCTION_TIMEOUT_SECONDS: Final = 3  # Lambda's default
 FUNCTION_MEMORY_MB: Final = 128  # Lambda's default
 
@@ -24,8 +24,8 @@ class Function:
     memory_mb: int
     environment: Mapping[str, str]
     reserved: int | None = None
-    layers: tuple[str, ...] = ()  # logical names; of others their ARN
-    elsewhere: frozenset[str] = frozenset()  # variables that the template gives to other functions only
+    layers: tuple[str, ...] = ()  # logical names; the ARN of foreign layers
+    elsewhere: frozenset[str] = frozenset()  # variables that the template gives only to other functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class QueueSource:
     batch_size: int
     reports_failures: bool
     may_loop: bool = False
-    at_once: int | None = None  # batches; None where the mapping states none
+    at_once: int | None = None  # batches; None if the mapping does not state a number
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSource:
-    """A function that is invoked again and again."""
+    """A function that is invoked at an interval."""
 
     function: str
     name: str
@@ -65,7 +65,7 @@ Source = QueueSource | ScheduleSource
 
 @dataclass(frozen=True, slots=True)
 class GatewayResponse:
-    """How the edge itself answers one kind of failure."""
+    """The edge's own answer to one kind of failure."""
 
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -82,19 +82,19 @@ class Api:
     functions: Mapping[str, Function]
     binary_types: tuple[str, ...]
     responses: Mapping[str, GatewayResponse]
-    sources: tuple[Source, ...] = ()  # what else invokes functions of the same door
+    sources: tuple[Source, ...] = ()  # other invokers of functions of the same door
 
 
 def api_of(template: Template, name: str) -> Api:
-    """The API with this logical name, and the functions it calls.
+    """The API with this logical name, and the functions that it calls.
 
     Raises:
-        LookupError: the template deploys no such API.
+        LookupError: the template does not deploy this API.
     """
     shared = template.globals.get("Api", {})
     found = template.of_type("AWS::Serverless::Api").get(name)
     if found is None:
-        raise LookupError(f"the template deploys no API named {name}")
+        raise LookupError(f"the template does not deploy an API named {name}")
     properties = {**shared, **found}
     authorizers = {key: body["FunctionArn"].rsplit(":", 1)[-1] for key, body in _authorizers(properties).items()}
     default = properties.get("Auth", {}).get("DefaultAuthorizer")
@@ -200,9 +200,9 @@ def _response(body: Mapping[str, Any]) -> GatewayResponse:
 
 
 def match(api: Api, method: str, path: str) -> tuple[Route | None, dict[str, str]]:
-    """The route that serves a path: the most specific resource wins, then the method, then ANY.
+    """The route of a path: the most specific resource wins, then the method, then ANY.
 
-    Without a resource for the path, or a method on the resource, there is no route.
+    None if the path does not match a resource, or the resource does not have the method.
     """
     resources = sorted({route.resource for route in api.routes}, key=_specificity)
     for resource in resources:

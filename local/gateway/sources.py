@@ -1,8 +1,8 @@
-"""What invokes functions besides requests: SQS event source mappings and schedules, as the template declares them.
+"""Invokes functions without requests: SQS event source mappings and schedules, as the template declares them.
 
-A message is deleted when its function has taken it, by name where the function answers with batchItemFailures. One that
-was not taken comes back when its visibility time-out ends, and goes to the dead letters as the queue says. So does one
-whose function has been in the same chain of messages too often (lineage.py).
+A message is deleted when its function has handled it; with batchItemFailures, when it is not among the failures. Other
+messages come back when their visibility time-out ends, and become dead letters as the queue says. So do messages whose
+function has been in the same chain too often (lineage.py).
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from local.template import ACCOUNT, LOCAL_QUEUES, REGION
 
 MAX_BATCHES: Final = 10  # of one queue at the same time
 WAIT_SECONDS: Final = 2  # of one long poll; short, so that closing is quick
-PAUSE_SECONDS: Final = 1.0  # after the queue was out of reach, or its function had no free environment
+PAUSE_SECONDS: Final = 1.0  # after the queue was out of reach, or its function did not have a free environment
 STOPPED: Final = "{name} has been in one chain of messages {longest} times; Lambda ends it without RecursiveLoop: Allow"
-MAX_MESSAGES: Final = 10  # what SQS hands out at once
+MAX_MESSAGES: Final = 10  # of one receive from SQS
 
 Invoke = Callable[[Invocation], Awaitable[bytes]]
 Message = dict[str, Any]
@@ -45,7 +45,7 @@ class QueuePoller:
         self._threads = ThreadPoolExecutor(MAX_BATCHES + 1, thread_name_prefix="queue")
         self._free = asyncio.Semaphore(min(MAX_BATCHES, source.at_once or MAX_BATCHES))
         self._batches: set[asyncio.Task[None]] = set()
-        self._url = f"{LOCAL_QUEUES}/{source.queue_arn.rpartition(':')[2]}"  # as functions know it
+        self._url = f"{LOCAL_QUEUES}/{source.queue_arn.rpartition(':')[2]}"  # as functions get it
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -89,12 +89,12 @@ class QueuePoller:
         except Throttled:
             await asyncio.sleep(PAUSE_SECONDS)
         except (FunctionFailed, ClientError, BotoCoreError):
-            pass  # the messages come back
+            pass  # the messages will come back
         finally:
             self._free.release()
 
     def _trace(self, messages: Sequence[Message]) -> str:
-        """The trace that goes on from the messages. Raises FunctionFailed where Lambda would end their chain."""
+        """The trace that continues the messages' chain. Raises FunctionFailed if Lambda would end the chain."""
         headers = [message.get("Attributes", {}).get(TRACE_ATTRIBUTE, "") for message in messages]
         trace = admitted(headers, self._source.function, may_loop=self._source.may_loop)
         if trace is None:
@@ -111,7 +111,7 @@ class QueuePoller:
 
 
 async def run_schedule(source: ScheduleSource, invoke: Invoke) -> None:
-    """Invoke a function at every interval, whatever became of the last time, until cancelled."""
+    """Invoke a function at every interval until cancelled, even after a failed invocation."""
     while True:
         await asyncio.sleep(source.seconds)
         with contextlib.suppress(FunctionFailed, Throttled):
@@ -151,7 +151,7 @@ def _record(message: Message, queue_arn: str) -> dict[str, Any]:
 
 
 def _failures(payload: bytes) -> frozenset[str] | None:
-    """Ids of messages that were not taken; None when the answer is not one: then none was."""
+    """Ids of the messages that were not handled; None for an invalid answer, which means all of them."""
     try:
         answer = json.loads(payload)
         return frozenset(entry["itemIdentifier"] for entry in (answer or {}).get("batchItemFailures") or ())

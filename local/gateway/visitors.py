@@ -1,9 +1,9 @@
-"""Who may talk to a door on this machine that asks for no credential: programs here, not the web pages of others.
+"""Who may call a local door without tokens: programs on this machine, but not web pages from elsewhere.
 
-A browser lets any page send requests to 127.0.0.1, and a name that suddenly resolves there makes it the page's own
-origin. So a door without tokens serves only hosts of this machine, and refuses what a page from elsewhere sends. The
-content type is not looked at: `curl -d` must go on working. A worker door is public by nature: there pages may read
-(manifest, preflights), and may do more where `WorkerCorsOrigin` names their origin.
+A browser lets any page send requests to 127.0.0.1, and a name that starts to resolve there becomes the page's own
+origin. So a door without tokens serves only hosts of this machine, and refuses requests of pages from elsewhere. The
+content type is not checked, because `curl -d` must work. A worker door is public by nature: there pages may read
+(manifest, preflights), and may do more if `WorkerCorsOrigin` names their origin.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from local.gateway.lambdas.variables import (
 )
 from local.gateway.routes import Api
 
-PUBLIC_URLS: Final = ("PIECEWORK_RUNTIME_PUBLIC_URL", PUBLIC_BASE_URL)  # tunnels that the caller has set up
+PUBLIC_URLS: Final = ("PIECEWORK_RUNTIME_PUBLIC_URL", PUBLIC_BASE_URL)  # tunnels of the caller
 ORIGINS: Final = f"{PARAMETER_PREFIX}WorkerCorsOrigin"
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 CROSS_SITE: Final = "cross-site"
@@ -40,19 +40,21 @@ class Visitors:
         self._origins = {origin.strip() for origin in caller.get(ORIGINS, "").split(",")} - {"", "*"}
 
     def problem(self, call: Call) -> str:
-        """Why a request is not served; empty where it is."""
+        """Why a request is refused; empty if it is served."""
         if not self._open:
             return ""
         host = _hostname(f"//{call.header('host')}")
         if not (_is_here(host) or host in self._hosts):
-            return "without tokens only this machine's own host names are served; use http://127.0.0.1"
+            return "without tokens this door serves only this machine's own host names; use http://127.0.0.1"
         if self._public and call.method in READING:
             return ""
         origin = call.header("origin")
         if origin and not (_is_here(_hostname(origin)) or origin in self._origins):
-            return "without tokens a web page from elsewhere is not served; set tokens, or open the page from localhost"
+            return (
+                "without tokens this door serves only web pages of localhost; set tokens, or open the page from there"
+            )
         if not origin and call.header("sec-fetch-site") == CROSS_SITE:
-            return "without tokens a request that another site's page sends is not served; set tokens"
+            return "without tokens this door does not serve requests of another site's page; set tokens"
         return ""
 
 

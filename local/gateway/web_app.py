@@ -1,4 +1,4 @@
-"""Functions that are web applications under the Lambda Web Adapter: one process, its answers passed on as they come."""
+"""Functions that are web applications under the Lambda Web Adapter: one process, whose answers are streamed."""
 
 import asyncio
 import json
@@ -22,15 +22,15 @@ READINESS_PATH: Final = "AWS_LWA_READINESS_CHECK_PATH"
 PORT: Final = "AWS_LWA_PORT"
 READY_SECONDS: Final = 30
 READY_POLL_SECONDS: Final = 0.05
-STREAM_SECONDS: Final = 900.0  # the longest that an answer may take, and so be silent
+STREAM_SECONDS: Final = 900.0  # the longest answer, which may be silent all the time
 UNLIMITED: Final = httpx.Limits(max_connections=None, max_keepalive_connections=20)  # every stream holds one
 HOP_BY_HOP: Final = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"})
-CONTEXT: Final = "x-amzn-request-context"  # the adapter's own header; what a client sends under this name is dropped
+CONTEXT: Final = "x-amzn-request-context"  # the adapter's own header; a client's header of this name is dropped
 OWN: Final = HOP_BY_HOP | {"content-length", "date", "server"}
 
 
 class WebApp:
-    """The process of one function, started with the first request and again after a crash."""
+    """The process of one function, started with the first request, and again after a crash."""
 
     def __init__(self, function: Function, variables: Mapping[str, str], log: IO[Any] | None = None) -> None:
         self._function = function
@@ -56,7 +56,7 @@ class WebApp:
             await self._process.wait()
 
     async def forward(self, call: Call, context: Mapping[str, Any]) -> Response:
-        """Pass a request on, with what the edge says of it; the answer's body is passed back piece by piece.
+        """Forward a request with the edge's facts about it; streams the answer's body back.
 
         Raises:
             edge.Stopped: the application does not answer.
@@ -96,7 +96,7 @@ class WebApp:
         )
 
     async def _until_ready(self) -> None:
-        if self._is_ready:  # asked once for each process, as the adapter does
+        if self._is_ready:  # checked once per process, as the adapter does
             return
         path = self._variables.get(READINESS_PATH, "/")
         deadline = asyncio.get_running_loop().time() + READY_SECONDS

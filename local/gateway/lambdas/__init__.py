@@ -1,1 +1,1 @@
-"""Functions of the template in real processes, and what they send to AWS."""
+"""Functions of the template in real processes, and their requests to AWS."""

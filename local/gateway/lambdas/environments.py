@@ -1,4 +1,4 @@
-"""Lambda's environments: real processes that run a handler, one invocation at a time, kept warm between them."""
+"""Lambda's environments: real processes that run a handler, one invocation at a time, and stay warm in between."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from local.gateway.lambdas.runtime_api import Answer, Invocation, RuntimeApi
 from local.gateway.routes import Function
 from local.tether import tethered
 
-INIT_SECONDS: Final = 60  # AWS allows 10 and then starts again; a busy laptop needs longer
+INIT_SECONDS: Final = 60  # AWS allows 10 and then starts again; a busy laptop needs more
 
 
 class FunctionFailed(Exception):
@@ -22,7 +22,7 @@ class FunctionFailed(Exception):
 
 
 class Gone(FunctionFailed):
-    """The process ended before it took the invocation; another one may have it."""
+    """The process ended before it took the invocation, which another process may take."""
 
 
 class Environment:
@@ -37,7 +37,7 @@ class Environment:
 
     @classmethod
     async def start(cls, function: Function, variables: Mapping[str, str], log: IO[Any] | None) -> "Environment":
-        """Start a process for the function; it initialises while its first invocation waits."""
+        """Start a process for the function; the first invocation waits while it initialises."""
         api = RuntimeApi(function.name, function.timeout_seconds)
         own = {"AWS_LAMBDA_RUNTIME_API": await api.open(), "_HANDLER": function.handler}
         command = tethered("module", "awslambdaric", function.handler)
@@ -52,10 +52,10 @@ class Environment:
         return cls(api, process)
 
     async def initialised(self) -> None:
-        """Wait until it asks for work.
+        """Wait until the process asks for work.
 
         Raises:
-            FunctionFailed: it ended first.
+            FunctionFailed: the process ended first.
         """
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._api.ready.wait(), INIT_SECONDS)
@@ -65,15 +65,15 @@ class Environment:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take another invocation."""
+        """Whether the process can take another invocation."""
         return self.process.returncode is None and not self._doomed
 
     async def invoke(self, invocation: Invocation, timeout_seconds: float) -> bytes:
         """Run one invocation to its end.
 
         Raises:
-            Gone: the process never took it.
-            FunctionFailed: there is no response.
+            Gone: the process did not take it.
+            FunctionFailed: the invocation ended without a response.
         """
         answered = self._api.submit(invocation)
         with contextlib.suppress(TimeoutError):

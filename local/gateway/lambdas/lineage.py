@@ -1,10 +1,10 @@
-"""How often a chain of messages has come to a function, counted and bounded as Lambda does.
+"""Counts how often a chain of messages comes to a function, and bounds it as Lambda does.
 
-Lambda writes the count into the trace header of each invocation. The AWS SDK sends that header with every call; SQS
-keeps it with the message, and the next invocation starts from it. A function that is in one chain for the seventeenth
-time is not invoked, unless it says `RecursiveLoop: Allow`: its messages come back, and end as dead letters.
+Lambda writes the count into the trace header of each invocation. The AWS SDK sends that header with every call, SQS
+stores it with the message, and the next invocation starts from it. A function that is in one chain for the seventeenth
+time is not invoked, unless it declares `RecursiveLoop: Allow`: its messages come back, and end as dead letters.
 
-The embedded AWS does not keep the header of a call. A port in front of it does that for functions that take messages.
+The embedded AWS does not store the header of a call. A port in front of it does so for functions that take messages.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ TRACE_ATTRIBUTE: Final = "AWSTraceHeader"
 
 
 def admitted(traces: Iterable[str], function: str, *, may_loop: bool) -> str | None:
-    """The trace header of the invocation that these messages lead to, or None where Lambda would make none."""
+    """The trace header of the invocation for these messages, or None if Lambda would not invoke the function."""
     headers = list(traces)
     counts = _merged(headers)
     mark = hashlib.sha256(function.encode()).hexdigest()[:8]
@@ -39,7 +39,7 @@ def admitted(traces: Iterable[str], function: str, *, may_loop: bool) -> str | N
 
 
 def _merged(headers: Iterable[str]) -> dict[str, int]:
-    """The longest chain of each function that a batch's messages tell of."""
+    """The longest chain of each function among a batch's messages."""
     counts: dict[str, int] = {}
     for header in headers:
         found = LINEAGE.search(header)
@@ -54,7 +54,7 @@ def _new_root() -> str:
 
 
 class TracePort(Port):
-    """Keeps with each message the trace header that it is sent under."""
+    """Stores with each message the trace header of its call."""
 
     def connected(self) -> Up:
         """As `Port.connected`."""
@@ -62,14 +62,14 @@ class TracePort(Port):
 
 
 class Stamping:
-    """Passes the requests of one connection on, and writes into messages the trace header that they are sent under."""
+    """Passes on the requests of one connection, and writes their trace header into the messages that they send."""
 
     def __init__(self) -> None:
-        self._heads: list[h11.Request] = []  # of the request whose body is being gathered
+        self._heads: list[h11.Request] = []  # of the request whose body is being read
         self._begin(b"")
 
     def feed(self, data: bytes) -> bytes:
-        """The bytes to pass on for the bytes that came."""
+        """The bytes to pass on for the received bytes."""
         self._reading.receive_data(data)
         out = b""
         while True:
@@ -90,7 +90,7 @@ class Stamping:
                 return out
 
     def _begin(self, data: bytes) -> None:
-        """Each request gets state machines of its own: the answers between them are not looked at."""
+        """Start new state machines for each request, because the answers between requests are not read."""
         self._reading, self._writing = h11.Connection(h11.SERVER), h11.Connection(h11.CLIENT)
         self._heads = []
         self._trace = ""

@@ -1,7 +1,7 @@
-"""What IAM calls a request to AWS: the actions and resources a role must allow for it.
+"""The IAM actions and resources that a role must allow for a request to AWS.
 
-Read from the request as it goes over the wire, so that it holds whatever client library made it. What is not known here
-gets a name that no policy has, and so counts as not allowed.
+They are read from the request on the wire, so they hold for any client library. An unknown request gets an action name
+that policies do not have, so it counts as not allowed.
 """
 
 import json
@@ -28,18 +28,18 @@ OBJECT_ACTIONS: Final = {
     "PUT": "s3:PutObject",
     "DELETE": "s3:DeleteObject",
 }
-WRITE_HEADERS: Final = {  # what a header of a PUT needs besides
+WRITE_HEADERS: Final = {  # further actions that a header of a PUT needs
     "if-match": "s3:GetObject",
     "x-amz-acl": "s3:PutObjectAcl",
     "x-amz-tagging": "s3:PutObjectTagging",
 }
-SQS_ACTIONS: Final = {  # a batch needs what its entries need
+SQS_ACTIONS: Final = {  # a batch needs the actions of its entries
     "SendMessageBatch": "SendMessage",
     "DeleteMessageBatch": "DeleteMessage",
     "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
 }
-OBJECT_QUERY: Final = frozenset({"x-id"})  # the operation's name, which changes nothing
-SIGNATURE: Final = "X-Amz-"  # a signed URL needs what its signer needs to do the same
+OBJECT_QUERY: Final = frozenset({"x-id"})  # the operation's name only
+SIGNATURE: Final = "X-Amz-"  # a signed URL needs the same permissions as its signer
 
 Permission = tuple[str, str]  # action, resource
 Naming = Callable[[str], str]
@@ -68,7 +68,7 @@ class Call:
 
 
 def needed(call: Call, named: Naming = str) -> list[Permission]:
-    """The permissions without which AWS would refuse the call; `named` replaces the names of resources."""
+    """The permissions that AWS requires for the call; `named` replaces the names of resources."""
     reader = _READERS.get(call.service)
     return reader(call, named) if reader else [(f"{call.service}:{call.operation}", "*")]
 

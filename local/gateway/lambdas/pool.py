@@ -1,9 +1,9 @@
-"""The environments of one function: how many there are, who gets the next free one, and when another is started.
+"""The environments of one function: their number, the order of requests, and when another one is started.
 
-Requests get environments in the order in which they came. Starting a process costs a processor for a second, so a crowd
-does not start one each: beyond the first few, another is started only when the request at the head has waited a while
-for a function that is slow (its environments wait for others, or for time), and only as many at once as there are
-processors. More environments of a quick function would only share the processors that it already uses up.
+Requests get environments in the order in which they came. Starting a process costs a processor for a second, so not
+every request of a crowd starts one. Beyond the first few, another is started only if the request at the head has waited
+a while and the function is slow (it waits for others, or for time), and only as many at once as there are processors.
+More environments of a quick function would only share the same processors.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from local.gateway.lambdas.runtime_api import Invocation
 from local.gateway.routes import Function
 
 ENVIRONMENTS: Final = "PIECEWORK_LOCAL_ENVIRONMENTS"
-MAX_ENVIRONMENTS: Final = 40  # per function; enough for every race we test, few enough for a laptop's memory
+MAX_ENVIRONMENTS: Final = 40  # per function; enough for every tested race, few enough for a laptop's memory
 PROCESSORS: Final = os.cpu_count() or 1
-AT_ONCE: Final = 2 * PROCESSORS  # environments that are started without waiting for a free one
+AT_ONCE: Final = 2 * PROCESSORS  # environments that are started at once, without a wait for a free one
 PATIENCE_SECONDS: Final = 0.25  # of the request at the head, before another environment is started for it
-QUICK_SECONDS: Final = 0.1  # an invocation that takes less is the processors' work
-NEWEST: Final = 0.2  # the share of the last invocation in what they usually take
+QUICK_SECONDS: Final = 0.1  # a shorter invocation is limited by the processors
+NEWEST: Final = 0.2  # the last invocation's weight in the usual duration
 LOOK_SECONDS: Final = 0.05
 WAIT_SECONDS: Final = 25.0  # for a free environment; under the edge's own 29 s
 IDLE_SECONDS: Final = 300
@@ -36,7 +36,7 @@ class Throttled(Exception):
 
 
 class Pool:
-    """The environments of one function; what they write goes to `log`, or where ours goes.
+    """The environments of one function; their output goes to `log`, or to our own output.
 
     A function whose reserved concurrency is used up throttles at once, as on AWS; any other waits for a free one.
     """
@@ -57,7 +57,7 @@ class Pool:
         self._starts: set[asyncio.Task[None]] = set()
         self._waiting: deque[tuple[float, asyncio.Future[Environment]]] = deque()
         self._busy = 0
-        self._usual_seconds = 0.0  # that an invocation takes
+        self._usual_seconds = 0.0  # of an invocation
         self._freed_at = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -78,12 +78,12 @@ class Pool:
         """Run one invocation in the next free environment.
 
         Raises:
-            Throttled: no environment became free.
-            FunctionFailed: there is no response.
+            Throttled: an environment did not become free in time.
+            FunctionFailed: the invocation ended without a response.
         """
         while True:
             environment = await self._next()
-            with contextlib.suppress(Gone):  # it died while it was idle; nothing has been run
+            with contextlib.suppress(Gone):  # it died while it was idle, before the invocation
                 return await self._run(environment, invocation)
 
     async def _run(self, environment: Environment, invocation: Invocation) -> bytes:
@@ -109,16 +109,16 @@ class Pool:
             return await asyncio.wait_for(place, WAIT_SECONDS)
         except asyncio.CancelledError:
             if place.done() and not place.cancelled() and not place.exception():
-                self._free(place.result())  # who asked has left; the next one has it
+                self._free(place.result())  # the caller has left; the next one gets it
             raise
         except TimeoutError:
             raise Throttled(
-                f"{self.function.name}: no environment became free in {WAIT_SECONDS:.0f} s; {ENVIRONMENTS} "
-                f"({self._most} now) lets there be more"
+                f"{self.function.name}: an environment did not become free in {WAIT_SECONDS:.0f} s; {ENVIRONMENTS} "
+                f"({self._most} now) allows more"
             ) from None
 
     def _free(self, environment: Environment) -> None:
-        """Give an environment to who has waited longest, or keep it warm."""
+        """Give a free environment to the longest waiting request, or keep it warm."""
         if not environment.alive:
             self._all.discard(environment)
             return
@@ -131,7 +131,7 @@ class Pool:
             place.set_result(environment)
 
     def _head(self) -> "asyncio.Future[Environment] | None":
-        while self._waiting and self._waiting[0][1].done():  # it gave up
+        while self._waiting and self._waiting[0][1].done():  # this caller gave up
             self._waiting.popleft()
         return self._waiting[0][1] if self._waiting else None
 
@@ -144,14 +144,14 @@ class Pool:
         return None
 
     def _start_if_due(self) -> None:
-        """Start another environment if those who wait are not served soon by those that run."""
+        """Start another environment if the running ones will not serve the waiting requests soon."""
         if self._head() is None or len(self._starts) >= min(PROCESSORS, len(self._waiting)):
             return
         if len(self._all) < self._most and (len(self._all) < AT_ONCE or self._is_slow()):
             self._start()
 
     def _is_slow(self) -> bool:
-        """Whether the head has waited a while, and not because the processors are busy with quick invocations."""
+        """Whether the first request has waited a while for slow invocations; quick ones only lack processors."""
         now = time.monotonic()
         if now - self._waiting[0][0] < PATIENCE_SECONDS:
             return False

@@ -1,4 +1,4 @@
-"""A loopback port before the embedded AWS, one for each function: what goes up may be read or changed on its way."""
+"""A loopback port before the embedded AWS, one for each function, which may read or change the requests."""
 
 import asyncio
 import contextlib
@@ -11,11 +11,11 @@ ENDPOINT: Final = "AWS_ENDPOINT_URL"
 CHUNK_BYTES: Final = 65_536
 BACKLOG: Final = 512
 
-Up = Callable[[bytes], bytes]  # what a function has sent: what to pass on of it
+Up = Callable[[bytes], bytes]  # from the bytes that a function sent to the bytes to pass on
 
 
 class Port:
-    """Stands between one function and the endpoint; `variables` are the function's, with this port as endpoint."""
+    """A proxy between one function and the endpoint; `variables` are the function's, with this port as endpoint."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._above = urlsplit(variables[ENDPOINT])
@@ -34,7 +34,7 @@ class Port:
             self._server.close()
 
     def connected(self) -> Up:
-        """What a new connection's bytes go through on their way up; unchanged unless a kind of port says else."""
+        """The filter for the bytes that a new connection sends; a plain port passes them on unchanged."""
         return bytes
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,7 +55,7 @@ class Port:
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, through: Up) -> None:
-    with contextlib.suppress(ConnectionError):  # one side is gone; the other one is closed by whoever waits for this
+    with contextlib.suppress(ConnectionError):  # one side is gone; the caller closes the other one
         while data := await reader.read(CHUNK_BYTES):
             writer.write(through(data))
             await writer.drain()

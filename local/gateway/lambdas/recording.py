@@ -1,8 +1,8 @@
-"""Writes down every call to AWS that a function makes, so that a test can hold it against the function's role.
+"""Records every call to AWS that a function makes, so that a test can compare it with the function's role.
 
-A recorder is a loopback port in front of the endpoint, one for each function. Bytes pass unchanged both ways; what goes
-up is read as HTTP/1.1 besides, and each complete request becomes a JSON line for each permission it needs: `function`,
-`action`, `resource`. A name that the function got in a variable is written as `${VARIABLE}`.
+A recorder is a loopback port in front of the endpoint, one for each function. Bytes pass unchanged both ways. The
+requests are also read as HTTP/1.1, and each complete request becomes a JSON line for each permission that it needs:
+`function`, `action`, `resource`. A name that the function got in a variable is written as `${VARIABLE}`.
 """
 
 import json
@@ -16,21 +16,21 @@ import h11
 from local.gateway.lambdas.permissions import Call, needed
 from local.gateway.lambdas.port import ENDPOINT, Port, Up
 
-RECORD_AWS_CALLS: Final = "PIECEWORK_RECORD_AWS_CALLS"  # a folder; unset means that nothing is recorded
+RECORD_AWS_CALLS: Final = "PIECEWORK_RECORD_AWS_CALLS"  # a folder; unset turns recording off
 NAMES: Final = (
     "TABLE",
     "BUCKET",
     "SECRET_ARN",
     "KEY_ARN",
     "QUEUE_URL",
-)  # how variables end whose value names a resource
+)  # endings of variables whose value names a resource
 OTHER_NAMES: Final = frozenset({"FACILITATOR_AUTH", "BASE_RPC_URL_SECRET_ARN"})  # and two of the worker's own
 
 Variables = dict[str, str]
 
 
 def recorders(functions: Mapping[str, Variables], folder: str | None) -> "dict[str, Recorder]":
-    """A recorder for each function that has an endpoint, when a folder is given."""
+    """A recorder for each function that has an endpoint, if a folder is given."""
     if not folder:
         return {}
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def recorders(functions: Mapping[str, Variables], folder: str | None) -> "dict[s
 
 
 class Recorder(Port):
-    """Writes a line for each permission that what passes needs."""
+    """Writes a line for each permission that the passing requests need."""
 
     def __init__(self, function: str, variables: Variables, out: Path) -> None:
         super().__init__(variables)
@@ -70,7 +70,7 @@ class Recorder(Port):
 
 
 class Requests:
-    """Reads the requests of one connection out of its bytes, and hands each complete one to `hear`."""
+    """Reads the requests from one connection's bytes, and passes each complete one to `hear`."""
 
     def __init__(self, hear: Callable[[Call], None]) -> None:
         self._hear = hear
@@ -93,7 +93,7 @@ class Requests:
                 return
 
     def _begin(self, data: bytes) -> None:
-        """Each request gets a state machine of its own: the answers between them are not looked at."""
+        """Start a new state machine for each request, because the answers between requests are not read."""
         self._connection = h11.Connection(h11.SERVER)
         self._head = None
         self._body = bytearray()
@@ -105,7 +105,7 @@ class Requests:
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in found}
 
     def _is_json(self) -> bool:
-        """Whether the body says what the call is about; objects on their way to S3 are not kept."""
+        """Whether the body describes the call; objects for S3 are not stored."""
         return "x-amz-target" in self._headers()
 
     def _call(self) -> Call:

@@ -1,7 +1,7 @@
-"""The Lambda Runtime API for one environment: a loopback port from which its process takes invocations.
+"""The Lambda Runtime API of one environment: a loopback port from which its process takes invocations.
 
-awslambdaric speaks HTTP/1.1 to it: `GET …/invocation/next` blocks until there is work, `POST …/response` and
-`…/error` end an invocation. Every answer is one write, or each call would wait for the peer's delayed acknowledgement.
+awslambdaric speaks HTTP/1.1 to it: `GET …/invocation/next` blocks until there is work, `POST …/response` and `…/error`
+end an invocation. Every answer is one write; else each call would wait for the peer's delayed acknowledgement.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Final
 
 from local.template import ACCOUNT, REGION
 
-MAX_RESPONSE_BYTES: Final = 6 * 1024 * 1024 + 100  # what Lambda takes from a function; a little over 6 MiB
+MAX_RESPONSE_BYTES: Final = 6 * 1024 * 1024 + 100  # Lambda's limit for a response; a little over 6 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +27,25 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a function made of an event: its response, or an error document with `failed` set."""
+    """A function's answer to an event: its response, or an error document with `failed` set."""
 
     payload: bytes
     failed: bool = False
 
     def error_message(self) -> str:
-        """The text of the exception the function raised."""
+        """The text of the function's exception."""
         return str(json.loads(self.payload).get("errorMessage", ""))
 
 
 class RuntimeApi:
-    """Hands one invocation at a time to the process that polls it."""
+    """Gives one invocation at a time to the process that polls it."""
 
     def __init__(self, function: str, timeout_seconds: float) -> None:
         self._arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"
         self._timeout_seconds = timeout_seconds
         self._waiting: asyncio.Queue[Invocation | None] = asyncio.Queue()
         self._server: asyncio.Server | None = None
-        self.ready = asyncio.Event()  # it has initialised, or it is gone
+        self.ready = asyncio.Event()  # the process has initialised, or is gone
         self.taken = asyncio.Event()
         self.delivered = False
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -57,14 +57,14 @@ class RuntimeApi:
         return f"{host}:{port}"
 
     def close(self) -> None:
-        """Stop listening, and stop waiting for work on behalf of a process that is gone."""
+        """Stop listening, and end the wait for work of a process that is gone."""
         self.ready.set()
         self._waiting.put_nowait(None)
         if self._server is not None:
             self._server.close()
 
     def submit(self, invocation: Invocation) -> "asyncio.Future[Answer]":
-        """Queue an invocation; the future ends with the function's answer."""
+        """Queue an invocation; the future gets the function's answer."""
         self.taken.clear()
         self.delivered = False
         self.answer = asyncio.get_running_loop().create_future()
@@ -72,7 +72,7 @@ class RuntimeApi:
         return self.answer
 
     def settle(self, answer: Answer) -> None:
-        """End the running invocation, unless it has ended."""
+        """End the running invocation, unless it has already ended."""
         self.taken.set()
         if not self.answer.done():
             self.answer.set_result(answer)
@@ -88,7 +88,7 @@ class RuntimeApi:
                 writer.write(await self._reply(request, body, reader))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the process is gone; whoever watches it ends the invocation
+            pass  # the process is gone; its watcher ends the invocation
         finally:
             writer.close()
 
@@ -97,7 +97,7 @@ class RuntimeApi:
         if path.endswith("/invocation/next"):
             self.ready.set()
             invocation = await self._waiting.get()
-            if invocation is None or reader.at_eof():  # the process is gone: what it did not get, another may have
+            if invocation is None or reader.at_eof():  # the process is gone, and another one may take the invocation
                 raise ConnectionResetError
             return self._deliver(invocation)
         if path.endswith("/response"):

@@ -1,4 +1,4 @@
-"""The environment variables a function sees here: what the template gives it, and what Lambda itself adds."""
+"""The environment variables of a local function: those of the template, and those that Lambda itself adds."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from local.template import ACCOUNT, REGION
 
 ROOT: Final[Path] = Path(__file__).resolve().parents[3]
 PACKAGE: Final = ROOT / "layers" / "piecework"
-EXECUTORS: Final = ROOT / "layers"  # the folder of the package that the layer holds
+EXECUTORS: Final = ROOT / "layers"  # the folder with the layer's package
 PARAMETER_PREFIX: Final = "PIECEWORK_PARAM_"
 TOKENS: Final = "PIECEWORK_RUNTIME_TOKENS"
 KERNEL_TOKENS: Final = "PIECEWORK_KERNEL_TOKENS"
@@ -19,11 +19,12 @@ SWEEP_SECONDS: Final = "PIECEWORK_SWEEP_SECONDS"
 PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
 PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
 FILES_KEY: Final = "PIECEWORK_DELIVERABLES_KEY_ARN"
-EMULATED_KEY: Final = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/local"  # the emulator asks for a key's name
+EMULATED_KEY: Final = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/local"  # the emulator requires a key's name
 RPC_URL: Final = "BASE_RPC_URL"
 CHAIN_SEEN: Final = "BASE_CHAIN_SEEN"
-RUNS_EXECUTORS: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # whoever has it runs what the user wrote
-# What only exists here, and what a function must have from the template to see it: most stand for a secret or a file.
+RUNS_EXECUTORS: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # functions that have it run the user's code
+# Local variables, each with the template's variable that a function must have to get it; most stand for a secret or a
+# file.
 LOCAL: Final[Mapping[str, str]] = {
     TOKENS: f"{TOKENS}_SECRET_ARN",
     KERNEL_TOKENS: KERNEL_TOKENS_SECRET,
@@ -31,7 +32,7 @@ LOCAL: Final[Mapping[str, str]] = {
     "BASE_RPC_URL": "BASE_RPC_URL_SECRET_ARN",
     "PIECEWORK_POLICY": "PIECEWORK_POLICY_S3",
     "PIECEWORK_POLICY_DEFAULT": "PIECEWORK_POLICY_S3",
-    **dict.fromkeys(  # clocks that nobody sets on AWS, so that tests need not wait
+    **dict.fromkeys(  # clocks that tests shorten; they are not set on AWS
         (
             "PIECEWORK_KERNEL_HEARTBEAT",
             "PIECEWORK_KERNEL_LEASE",
@@ -43,16 +44,16 @@ LOCAL: Final[Mapping[str, str]] = {
         "PIECEWORK_KERNEL_TABLE",
     ),
 }
-EXECUTORS_PATH: Final = "PIECEWORK_EXECUTORS_PATH"  # stands for the layer of that name
+EXECUTORS_PATH: Final = "PIECEWORK_EXECUTORS_PATH"  # in place of the layer of that name
 EXECUTORS_LAYER: Final = "ExecutorsLayer"
-OURS: Final = ("AWS_", "PIECEWORK_", "POWERTOOLS_", "REBUNO_")  # prefixes of names that are not an executor's own
+OURS: Final = ("AWS_", "PIECEWORK_", "POWERTOOLS_", "REBUNO_")  # prefixes of variables that do not belong to executors
 MACHINE: Final = frozenset({"HOME", "LD_LIBRARY_PATH", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR"})
-LAMBDA_SETS: Final = "AWS_LAMBDA_"  # a caller on Lambda or under a wrapper of its own would pass these on
+LAMBDA_SETS: Final = "AWS_LAMBDA_"  # not passed on from a caller that itself runs on Lambda
 NOT_OURS: Final = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "VIRTUAL_ENV"})
 
 
 def parameters(caller: Mapping[str, str]) -> dict[str, str]:
-    """Template parameters the caller sets as PIECEWORK_PARAM_<Name>."""
+    """Template parameters that the caller sets as PIECEWORK_PARAM_<Name>."""
     prefix = PARAMETER_PREFIX
     return {name.removeprefix(prefix): value for name, value in caller.items() if name.startswith(prefix)}
 
@@ -60,9 +61,9 @@ def parameters(caller: Mapping[str, str]) -> dict[str, str]:
 def of_function(function: Function, caller: Mapping[str, str], *, public_url: str) -> dict[str, str]:
     """All variables of one function's processes.
 
-    As on AWS, a setting reaches the functions that the template gives it to, and no other: a variable of the caller
-    replaces the template's value, as a parameter would. Variables that are not the product's stand for the executors'
-    secret, and reach who may read that.
+    As on AWS, a setting reaches only the functions to which the template gives it. A variable of the caller replaces
+    the template's value, as a parameter would. Variables that are not the product's stand for the executors' secret,
+    and reach the functions that may read it.
     """
     given = function.environment
     passed = {name: value for name, value in caller.items() if _reaches(name, function)}

@@ -29,7 +29,7 @@ def test_the_banner_says_who_serves_what_names_no_executor():
 
     told = run._what_next(8787, {"RuntimeApi": 8787, "WorkerApi": 8788}, "http://127.0.0.1:8792", env)
 
-    assert "name no executor go to echo here" in told
+    assert "do not name an executor go to echo here" in told
 
 
 def test_the_banners_commands_find_doors_that_were_moved_and_that_ask_for_a_token():
