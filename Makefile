@@ -85,7 +85,7 @@ conformance: export CONFORMANCE_DOOR := $(DOOR)
 conformance: export CONFORMANCE_POLICY := $(POLICY)
 conformance: export CONFORMANCE_FACILITATOR := $(FACILITATOR)
 conformance: .venv/$(STAMP) ## Ask the door at URL=… (any of the three) the conformance cases, with TOKEN=…
-	$(PY) -m pytest -q -p no:cacheprovider tests/conformance
+	$(PY) -m pytest -q -p no:cacheprovider tests/conformance $(PYTEST_ARGS)
 
 .PHONY: bench
 bench: $(ENVS) ## Measure cold and warm times

@@ -6,20 +6,13 @@ import pytest
 
 from tests.support.kernel.desk import Desk
 
-TOKENS = (("ops", "secret-token"),)
-
-
-@pytest.fixture
-def desk():
-    return Desk()
-
 
 def authorized(text: str) -> dict[str, str]:
     return {"Authorization": text}
 
 
-def test_auth_missing_401():
-    client = Desk(tokens=TOKENS).client
+@pytest.mark.needs("TOKEN")
+def test_auth_missing_401(guarded, secret):
     for method, path in [
         ("GET", "/v0/executions"),
         ("POST", "/v0/executions"),
@@ -29,21 +22,20 @@ def test_auth_missing_401():
         ("GET", "/v0/tools"),
         ("GET", "/v0/executions/x/unknown"),
     ]:
-        answer = client.request(method, path)
+        answer = guarded.request(method, path)
         assert answer.status_code == 401, path
         assert answer.json() == {"error": "unauthorized", "code": "UNAUTHORIZED", "details": None}
-    for header in ("bearer secret-token", "Bearer  secret-token", "Bearer secret-token2", "Bearer ", "secret-token"):
-        assert client.get("/v0/executions", headers=authorized(header)).status_code == 401
-    assert client.get("/v0/executions", headers=authorized("Bearer secret-token")).status_code == 200
+    for header in (f"bearer {secret}", f"Bearer  {secret}", f"Bearer {secret}2", "Bearer", secret):
+        assert guarded.get("/v0/executions", headers=authorized(header)).status_code == 401
+    assert guarded.get("/v0/executions", headers=authorized(f"Bearer {secret}")).status_code == 200
 
 
-def test_auth_exempt():
-    client = Desk(tokens=TOKENS).client
-
-    assert client.get("/v0/health").json() == {"status": "ok"}
-    assert client.get("/v0/ready").json() == {"status": "ready"}
-    assert client.get("/metrics").status_code == 401
-    shown = client.get("/metrics", headers=authorized("Bearer secret-token"))
+@pytest.mark.needs("TOKEN")
+def test_auth_exempt(guarded, secret):
+    assert guarded.get("/v0/health").json() == {"status": "ok"}
+    assert guarded.get("/v0/ready").json() == {"status": "ready"}
+    assert guarded.get("/metrics").status_code == 401
+    shown = guarded.get("/metrics", headers=authorized(f"Bearer {secret}"))
     assert shown.headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
@@ -106,9 +98,10 @@ def test_method_and_path(desk):
         assert desk.client.get(path, follow_redirects=False).status_code == 200
 
 
+@pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_cors_only_for_configured_origins(desk):
     assert "access-control-allow-origin" not in desk.client.get("/v0/health", headers={"Origin": "http://a"}).headers
-    client = Desk(tokens=TOKENS, origins=("http://a",)).client
+    client = Desk(tokens=(("ops", "secret-token"),), origins=("http://a",)).client
 
     asked = client.options("/v0/executions", headers={"Origin": "http://a"})
     assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "http://a")
@@ -117,6 +110,7 @@ def test_cors_only_for_configured_origins(desk):
     assert "access-control-allow-origin" not in client.get("/v0/health", headers={"Origin": "http://b"}).headers
 
 
+@pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_an_unready_store_is_told():
     from piecework.errors import Unavailable
 

@@ -4,18 +4,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from piecework.kernel.model.events import TERMINAL
 from piecework.kernel.rules import Rules
 from tests.support.kernel.desk import GATED, Desk
+
+TERMINAL = ("execution.completed", "execution.failed", "execution.cancelled")
 
 pytestmark = pytest.mark.usefixtures("stored")
 
 
-@pytest.fixture
-def desk():
-    return Desk()
-
-
+@pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_step_timeout():
     desk = Desk(Rules(step_timeout_ms=2_000))
     work = desk.work()
@@ -35,6 +32,7 @@ def test_step_timeout():
     assert work.report(late).status_code == work.report(other).status_code == 409
 
 
+@pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_execution_timeout():
     desk = Desk(Rules(execution_timeout_ms=60_000))
     running, waiting, gated = desk.work("one"), desk.work("two"), desk.work("three")
@@ -53,6 +51,7 @@ def test_execution_timeout():
     assert [told["reason"] for told in running.heard("execution.cancelled")] == ["execution exceeded maximum duration"]
 
 
+@pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_execution_timeout_is_seen_by_get_before_any_sweep():
     desk = Desk(Rules(execution_timeout_ms=60_000))
     execution = desk.create()

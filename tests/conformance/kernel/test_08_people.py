@@ -6,15 +6,10 @@ import pytest
 
 from tests.support.kernel.desk import GATED, Desk, Work
 
-pytestmark = pytest.mark.usefixtures("stored")
+pytestmark = [pytest.mark.usefixtures("stored"), pytest.mark.needs("POLICY")]
 
 TOKENS = (("mia", "secret of mia"), ("ben", "secret of ben"))
 SECRETS = dict(TOKENS)
-
-
-@pytest.fixture
-def desk():
-    return Desk()
 
 
 class Signed(Desk):
@@ -76,6 +71,7 @@ def test_a_click_that_comes_between_two_questions_is_not_kept_for_a_later_wait(d
     assert work.status == "blocked"
 
 
+@pytest.mark.inside("needs credentials of two callers")
 @pytest.mark.parametrize(("first", "then"), [(True, False), (False, True)])
 def test_the_second_of_two_opposite_answers_is_told_what_stands(first, then):
     work = Signed().work()
@@ -93,6 +89,7 @@ def test_the_second_of_two_opposite_answers_is_told_what_stands(first, then):
     assert work.types == before
 
 
+@pytest.mark.inside("needs credentials of two callers")
 @pytest.mark.parametrize("approved", [True, False])
 def test_the_same_caller_may_repeat_an_answer_whose_reply_was_lost(approved):
     work = Signed().work()
@@ -112,6 +109,7 @@ def test_the_same_caller_may_repeat_an_answer_whose_reply_was_lost(approved):
     assert say(work, step, not approved).status_code == 409
 
 
+@pytest.mark.inside("starts a door without tokens")
 def test_where_no_tokens_tell_callers_apart_a_repeated_answer_counts_as_the_same_callers(desk):
     work = desk.work()
     step = work.step(GATED)

@@ -5,12 +5,7 @@ import pytest
 from tests.support.kernel import desk as kernel_desk
 from tests.support.kernel.desk import GATED, Desk, Work
 
-pytestmark = pytest.mark.usefixtures("stored")
-
-
-@pytest.fixture
-def desk():
-    return Desk()
+pytestmark = [pytest.mark.usefixtures("stored"), pytest.mark.needs("POLICY")]
 
 
 def say(work: Work, step: str, approved: bool = True, **more) -> None:
@@ -214,6 +209,7 @@ ENOUGH = (
 )
 
 
+@pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_the_policy_goes_before_a_kept_yes(monkeypatch):
     monkeypatch.setattr(kernel_desk, "POLICY", kernel_desk.POLICY.replace("rules:\n", ENOUGH))
     work = Desk().work()
@@ -227,6 +223,7 @@ def test_the_policy_goes_before_a_kept_yes(monkeypatch):
     assert again.call(GATED).json()["accepted"] is False
 
 
+@pytest.mark.inside("writes into the door's store")
 def test_a_consumer_that_comes_back_while_its_loss_is_recorded_may_have_been_told(desk):
     work = desk.work()
     step = work.step(GATED)

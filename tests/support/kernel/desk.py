@@ -1,6 +1,7 @@
 """The kernel door as its clients see it: the HTTP application and streams over stores in memory; time is moved."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -9,20 +10,11 @@ from kernel.http.api import create_app
 from kernel.http.doors import Door
 from piecework.kernel.model.state import Execution
 from piecework.kernel.rules import Rules
+from tests.support import url_run
 from tests.support.kernel.policies import a_policy
 from tests.support.kernel.stage import KernelStage, Line
 
-POLICY = """
-rules:
-  - {id: gate, priority: 10, when: {tool_id: pay.refund}, then: {decision: require_approval, reason: a human must look}}
-  - {id: no, priority: 20, when: {tool_id: "rm.*"}, then: {decision: deny, reason: tool not on the list}}
-  - id: mail
-    priority: 30
-    when: {tool_id: mail.send}
-    then: {decision: allow}
-    rate_limit: {max: 1, window: 1m}
-default: {decision: allow}
-"""
+POLICY = (url_run.FOLDER / "kernel" / "policy.yaml").read_text("utf-8")
 GATED = "pay.refund"
 ARGUMENTS = {"zip": "8001"}
 
@@ -84,8 +76,16 @@ class Desk:
     def post(self, path: str, body: Any = None, **named: Any) -> httpx.Response:
         return self.client.post(path, json=body, **named)
 
+    def hear(self, line: Line, is_there: Callable[[], bool]) -> None:
+        """Look at a stream, where something should be there."""
+        line.look()
+
+    def named(self, name: str) -> str:
+        """An agent's, runner's or tool's name as the door knows it."""
+        return name
+
     def create(self, agent_id: str = "triage", **more: Any) -> str:
-        answer = self.post("/v0/executions", {"agent_id": agent_id, **more})
+        answer = self.post("/v0/executions", {"agent_id": self.named(agent_id), **more})
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 
@@ -144,7 +144,7 @@ class Work:
         return self.desk.post("/v0/agents/intent", {**ids, "intent": intent})
 
     def call(self, tool_id: str = "notes.find", **members: Any) -> httpx.Response:
-        return self.intend("invoke_tool", tool_id=tool_id, **{"arguments": ARGUMENTS, **members})
+        return self.intend("invoke_tool", tool_id=self.desk.named(tool_id), **{"arguments": ARGUMENTS, **members})
 
     def step(self, tool_id: str = "notes.find", **members: Any) -> str:
         answer = self.call(tool_id, **members)
@@ -160,10 +160,10 @@ class Work:
 
     def result(self, job: dict[str, Any], success: Any = True, runner_id: str = "geo-1", **more: Any) -> httpx.Response:
         ids = {"job_id": job["id"], "execution_id": job["execution_id"], "step_id": job["step_id"]}
-        return self.desk.post(f"/v0/runners/{runner_id}/results", {**ids, "success": success, **more})
+        return self.desk.post(f"/v0/runners/{self.desk.named(runner_id)}/results", {**ids, "success": success, **more})
 
     def started(self, step_id: str) -> httpx.Response:
-        body = {"execution_id": self.id, "runner_id": "geo-1"}
+        body = {"execution_id": self.id, "runner_id": self.desk.named("geo-1")}
         return self.desk.post(f"/v0/runners/steps/{step_id}/started", body)
 
     def job_id(self, step_id: str) -> str:
@@ -173,5 +173,9 @@ class Work:
 
     def heard(self, kind: str) -> list[Any]:
         """What the agent's stream has brought of a kind, for this execution."""
-        self.agent.look()
-        return [data for data in self.agent.of(kind) if data["execution_id"] == self.id]
+
+        def found() -> list[Any]:
+            return [data for data in self.agent.of(kind) if data["execution_id"] == self.id]
+
+        self.desk.hear(self.agent, lambda: bool(found()))
+        return found()

@@ -170,6 +170,16 @@ class KernelStage:
         """A job's good result."""
         self.kernel.job_result(runner_id, job["id"], job["execution_id"], job["step_id"], True, data, "", False)
 
+    def started(self, job: Any, runner_id: str = "geo-1") -> None:
+        """A runner has begun its job."""
+        self.kernel.started(job["step_id"], job["execution_id"], runner_id)
+
+    def signal(self, execution_id: str, signal_type: str, payload: Any) -> None:
+        self.kernel.signal(execution_id, signal_type, payload)
+
+    def cancel(self, execution_id: str) -> None:
+        self.kernel.cancel(execution_id)
+
     def state(self, execution_id: str) -> Execution:
         """The checkpoint, as it is stored."""
         execution = self.store.executions.read(execution_id).execution
