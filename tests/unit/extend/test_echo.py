@@ -204,7 +204,7 @@ def test_diverging_gives_something_else_every_time_the_same():
     ],
 )
 def test_what_cannot_be_satisfied_is_refused(schema):
-    with pytest.raises(Refused, match="found no output that fits the schema"):
+    with pytest.raises(Refused, match="did not find an output that fits the schema"):
         run_echo(a_task(schema))
 
 
