@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import piecework
-from piecework.clock import now_in_ms
+from piecework.clock import DAY_MS, now_in_ms
 from piecework.extend.manifest import Bundle, load
 from piecework.jsons import Json
 from piecework.worker.chain.networks import NETWORKS
-from piecework.worker.contract.contracts import DAY_MS, time_text
+from piecework.worker.contract.contracts import time_text
 from piecework.worker.contract.signatures import contract_hash
 from piecework_cli.output import CommandError, read_json, show, text_of, write_private
 from piecework_cli.target import Target

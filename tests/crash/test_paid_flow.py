@@ -21,10 +21,11 @@ from piecework.aws.bucket import OverflowBucket
 from piecework.aws.due_table import DueTable, key_of
 from piecework.aws.steps_table import work_steps
 from piecework.aws.writes import at
+from piecework.clock import DAY_MS
 from piecework.errors import Unprocessable
 from piecework.extend.executors import Artifact, Outcome, Refused, Retryable
 from piecework.worker.chain.rpc import RpcChain
-from piecework.worker.contract.contracts import DAY_MS, ContractRecord, record_of, time_text
+from piecework.worker.contract.contracts import ContractRecord, record_of, time_text
 from piecework.worker.payment.facilitator import HttpFacilitator
 from piecework.worker.record.execution import WEBHOOK_DUE
 from piecework.worker.record.states import State

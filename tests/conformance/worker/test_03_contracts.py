@@ -9,10 +9,10 @@ import pytest
 from eth_abi import encode
 from eth_utils import keccak
 
-from piecework.clock import now_in_ms
+from piecework.clock import DAY_MS, now_in_ms
 from piecework.schemas import SchemaRejected
 from piecework.worker.chain.networks import NETWORKS, atomic_units
-from piecework.worker.contract.contracts import DAY_MS, time_text, validate
+from piecework.worker.contract.contracts import time_text, validate
 from piecework.worker.contract.schema import compile_task_schema
 from tests.support.worker.contracts import (
     EXAMPLE,

@@ -7,9 +7,10 @@ from uuid import uuid4
 
 import pytest
 
+from piecework.clock import DAY_MS
 from piecework.durable.due import Due
 from piecework.errors import LeaseLost
-from piecework.worker.record.execution import DAY_MS, RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
+from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
 from piecework.worker.record.executions import LedgerRow, Moved, NonceTaken
 from piecework.worker.record.states import State
 from tests.support.fakes import START_MS

@@ -4,8 +4,9 @@ import copy
 import uuid
 from typing import Any
 
+from piecework.clock import DAY_MS
 from piecework.worker.chain.networks import NETWORKS
-from piecework.worker.contract.contracts import DAY_MS, ContractRecord, WorkerIdentity, time_in_ms, time_text, validate
+from piecework.worker.contract.contracts import ContractRecord, WorkerIdentity, time_in_ms, time_text, validate
 from piecework.worker.contract.signatures import contract_hash, sign
 from piecework.worker.settings import WorkerSettings
 

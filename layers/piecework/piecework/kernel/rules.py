@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from piecework.clock import DAY_MS
 from piecework.kernel.policy.durations import duration_ms
 from piecework.settings import Reader
 
@@ -27,7 +28,6 @@ DURATIONS: Final = {
 }
 NEVER: Final = ("", "0", "off", "0s")
 
-DAY_MS: Final = 86_400_000
 LONGEST_KEPT_MS: Final = 3_600 * DAY_MS  # the bucket drops what nobody removed after 3,650 days
 
 

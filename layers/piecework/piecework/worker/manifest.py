@@ -6,6 +6,7 @@ Everything is known from the settings and the bundle's own manifest; no executor
 from collections.abc import Sequence
 from typing import Final
 
+from piecework.clock import DAY_MS
 from piecework.extend.manifest import Entry
 from piecework.jsons import Json
 from piecework.worker.answer.deliverables import FILE_LIMIT, MOST_FILES
@@ -15,7 +16,6 @@ from piecework.worker.payment.terms import CURRENCY, SCHEME
 from piecework.worker.settings import WorkerSettings
 
 PROTOCOL: Final = "HIRE/1.0"
-DAY_MS: Final = 86_400_000
 
 
 def manifest_of(settings: WorkerSettings, executors: Sequence[Entry], default: str) -> dict[str, Json]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from piecework.aws.table import THE_KERNEL, Table, Written
 from piecework.aws.writes import ABSENT, Values
+from piecework.clock import DAY_MS
 from piecework.errors import LeaseLost, Unavailable
 from piecework.kernel.hosted.runs import Leases
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 FREE: Final = f"{ABSENT} OR lease_until <= :now"
 HELD: Final = "lease_until > :now"
 MINE: Final = "claim = :token"
-KEPT_MS: Final = 86_400_000  # beyond its lease; an execution lives an hour
+KEPT_MS: Final = DAY_MS  # beyond its lease; an execution lives an hour
 ROUNDS: Final = 5  # of claiming and leaving a mark, while the holder comes and goes
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from piecework.aws.table import Table
 from piecework.aws.writes import ABSENT, PRESENT, at, new_write
+from piecework.clock import DAY_MS
 from piecework.durable.due import Due, DueTimes
 from piecework.jsons.stored import known
 from piecework.kernel.model.changes import QueuedJob
@@ -31,7 +32,7 @@ PAGE: Final = 100
 UNCLAIMED: Final = 10  # queued jobs to choose from
 LOOKED_AT: Final = 25  # that are read at once to find those
 LOOKED_THROUGH: Final = 100  # at most; so many connections may be handing out others at this moment
-SEEN_MS: Final = 400 * 86_400_000  # that a runner was seen is remembered so long; ids that are never used again go
+SEEN_MS: Final = 400 * DAY_MS  # that a runner was seen is remembered so long; ids that are never used again go
 
 
 class KernelRunners(Runners):

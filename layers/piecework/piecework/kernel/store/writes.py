@@ -9,6 +9,7 @@ from typing import Final
 from piecework.aws.attributes import Item
 from piecework.aws.due_table import writes_between
 from piecework.aws.writes import ABSENT, Delete, Key, Put, Update, Write, at
+from piecework.clock import DAY_MS
 from piecework.durable.due import Due
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Change, JobPush, Push
@@ -24,7 +25,6 @@ from piecework.kernel.store.values import KernelValues, text_of
 AS_READ: Final = "version = :version"
 IDLE: Final = "is_open = :true AND job_id = :none"
 HOLDS: Final = "job_id = :job"
-DAY_MS: Final = 86_400_000
 SET_JOB: Final = "SET job_id = :new_job, execution_id = :execution"
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol, Self, TypeVar
 
+from piecework.clock import DAY_MS
 from piecework.jsons import Json
 from piecework.net.addresses import AddressRefused
 from piecework.schemas import SchemaRejected
@@ -25,7 +26,6 @@ from piecework.worker.errors import ContractInvalid, WorkerError
 from piecework.worker.ids import CONTRACT_ID
 from piecework.worker.settings import ADDRESS, MOST_ATTEMPTS, WorkerSettings, served
 
-DAY_MS: Final = 86_400_000
 LONGEST_TERM_MS: Final = 90 * DAY_MS
 KEPT_MS: Final = 100 * DAY_MS  # after the deadline: claims and receipts are kept for 90 days and refer to it
 LONGEST_LATENCY_MS: Final = 82_800_000  # 23 h, so that one attempt fits the longest authorization

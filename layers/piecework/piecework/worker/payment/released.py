@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+from piecework.clock import DAY_MS
 from piecework.durable.due import Due, DueTimes
 from piecework.extend.executors import Log
 from piecework.worker.chain.networks import Network
@@ -20,7 +21,7 @@ from piecework.worker.payment.evidence import Evidence, Unsettled, chain_evidenc
 from piecework.worker.payment.owing import ledger_row
 from piecework.worker.payment.payments import Authorization, Payment
 from piecework.worker.payment.terms import PaymentTerms
-from piecework.worker.record.execution import DAY_MS, KEPT_DAYS, RELEASED_DUE, RELEASED_MARGIN_SECONDS
+from piecework.worker.record.execution import KEPT_DAYS, RELEASED_DUE, RELEASED_MARGIN_SECONDS
 from piecework.worker.record.executions import Executions
 
 UNREACHED_MS: Final = 600_000  # until a node that did not answer is asked again

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+from piecework.clock import DAY_MS
 from piecework.durable.due import Due
 from piecework.jsons import Json
 from piecework.worker.record.states import ENDED, State, advance
@@ -26,12 +27,11 @@ from piecework.worker.record.values import (
     last_refusal,
 )
 
-LONGEST_LIFE_MS: Final = 86_400_000  # of an unfinished task (4.3)
+LONGEST_LIFE_MS: Final = DAY_MS  # of an unfinished task (4.3)
 TASK_DUE: Final = "task"  # kinds of due times
 WEBHOOK_DUE: Final = "webhook"
 RELEASED_DUE: Final = "released"
 RELEASED_MARGIN_SECONDS: Final = 60  # past an authorization's end, for a block's time
-DAY_MS: Final = 86_400_000
 KEPT_DAYS: Final = 90  # receipts and claims
 
 DELIVERED: Final = frozenset({State.COMPLETED, State.PARTIAL_FINAL})

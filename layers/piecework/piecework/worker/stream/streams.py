@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
+from piecework.clock import DAY_MS
 from piecework.durable.pieces import Overflow
 from piecework.errors import PieceworkError
 from piecework.jsons import Json, canonical, loads
@@ -30,8 +31,8 @@ from piecework.worker.record.values import Item
 
 MAX_EVENTS: Final = 1_000  # stored for one task
 MAX_BYTES: Final = 5 * 1024 * 1024
-KEPT_MS: Final = 86_400_000  # after the end
-TOKEN_MS: Final = 86_400_000
+KEPT_MS: Final = DAY_MS  # after the end
+TOKEN_MS: Final = DAY_MS
 DELTA_CHARACTERS: Final = 65_536  # of a text in one `output` event
 LIVE_BYTES: Final = 300_000  # of one event while the task runs; DynamoDB refuses items over 400 KB
 RETRY_MS: Final = 2_000
