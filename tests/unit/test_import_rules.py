@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ EXECUTORS = ROOT / "layers/executors"
 
 AWS = {"boto3", "botocore", "aws_lambda_powertools"}
 NETWORK = {"urllib3", "requests", "httpx", "h11"}
+MOST_MODULES = 16
 DOORS = {"runtime", "worker", "kernel"}
 LIBRARIES = {  # what a room may use beside the standard library and `LAYERS`
     "worker": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"},
@@ -248,6 +250,17 @@ def test_only_the_composition_root_reads_the_environment(module):
     }
 
     assert read == set()
+
+
+@pytest.mark.parametrize("top_folder", ["layers", "functions", "local", "cli", "tests"])
+def test_no_folder_holds_more_modules_than_one_look_takes_in(top_folder):
+    folders = Counter(file.parent for file in (ROOT / top_folder).rglob("*.py") if file.name != "__init__.py")
+
+    assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > MOST_MODULES} == {}
+
+
+def test_the_packages_root_holds_a_dozen_modules_at_most():
+    assert len([file for file in PACKAGE.glob("*.py") if file.name != "__init__.py"]) <= 12
 
 
 def names_of(node: ast.ImportFrom) -> set[str]:
