@@ -208,7 +208,7 @@ def _many(count: int, parts: KernelDoor) -> Iterator[Execution]:
     now, statuses = parts.clock(), (Status.COMPLETED, Status.RUNNING, Status.BLOCKED)
     for number in range(count):
         create = Create(new_id(now - number), f"listed-{number % 100}", None, {"tenth": str(number % 10)})
-        change = decide_new(create, now - number, parts.rules, new_id).change
+        change = decide_new(create, now - number, parts.settings, new_id).change
         if change:
             yield replace(change.after, status=statuses[number % len(statuses)])
 

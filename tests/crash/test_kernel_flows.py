@@ -17,7 +17,7 @@ import pytest
 from piecework.kernel.errors import KernelError
 from piecework.kernel.model.change_builder import ChangeBuilder
 from piecework.kernel.model.state import Status
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.wiring import KernelDoor, Places
 from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.fakes import START_MS, FakeClock
@@ -229,7 +229,7 @@ Worlds = Callable[[], World]
 def in_memory() -> World:
     """Every call to a port is a point."""
     clock = FakeClock(START_MS)
-    return World(new_store(clock, Rules()), clock)
+    return World(new_store(clock, KernelSettings()), clock)
 
 
 @pytest.fixture(scope="module")

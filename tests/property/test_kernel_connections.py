@@ -11,7 +11,7 @@ import pytest
 
 from piecework.kernel.errors import KernelError
 from piecework.kernel.model.state import Status
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.stage import KernelStage, Line, rotating
 
 TICKS = 240  # of a quarter second: a minute of trouble
@@ -32,9 +32,9 @@ class Process:
 class Story:
     """Two processes of one agent, and everything that befalls them."""
 
-    def __init__(self, seed: int, rules: Rules) -> None:
-        self.dice, self.stage = random.Random(seed), KernelStage(rules)
-        self.is_seen = not rules.rotation_ms  # whether the door sees that a client has left
+    def __init__(self, seed: int, settings: KernelSettings) -> None:
+        self.dice, self.stage = random.Random(seed), KernelStage(settings)
+        self.is_seen = not settings.rotation_ms  # whether the door sees that a client has left
         self.born = 0
         self.processes = [self.new_process(), self.new_process()]
         self.assigned: list[tuple[str, str]] = []
@@ -130,10 +130,13 @@ class Story:
         raise AssertionError({each: types for each, types in stuck.items() if types[-1] != "execution.completed"})
 
 
-def check(seeds: range, rules: Rules) -> None:
+SETTINGS = [KernelSettings(), rotating(45), rotating(15)]
+
+
+def check(seeds: range, settings: KernelSettings) -> None:
     count = 0
     for seed in seeds:
-        story = Story(seed, rules)
+        story = Story(seed, settings)
         story.run()
         count += len(story.assigned)
         assert len(set(story.assigned)) == len(story.assigned), seed
@@ -144,12 +147,16 @@ def check(seeds: range, rules: Rules) -> None:
     assert count > len(seeds)
 
 
-@pytest.mark.parametrize("rules", [Rules(), rotating(45), rotating(15)], ids=["seen", "rotating", "rotating fast"])
-def test_every_execution_ends_whatever_happens_to_its_agents_connections(rules):
-    check(range(15), rules)
+@pytest.mark.parametrize(
+    "settings", [KernelSettings(), rotating(45), rotating(15)], ids=["seen", "rotating", "rotating fast"]
+)
+def test_every_execution_ends_whatever_happens_to_its_agents_connections(settings):
+    check(range(15), settings)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rules", [Rules(), rotating(45), rotating(15)], ids=["seen", "rotating", "rotating fast"])
-def test_every_execution_ends_in_very_many_stories(rules):
-    check(range(15, 200), rules)
+@pytest.mark.parametrize(
+    "settings", [KernelSettings(), rotating(45), rotating(15)], ids=["seen", "rotating", "rotating fast"]
+)
+def test_every_execution_ends_in_very_many_stories(settings):
+    check(range(15, 200), settings)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 
 FUNCTIONS = ["Kernel", "KernelStreams", "KernelDue", "KernelHosted"]
 STREAMS = ["/v0/agents/stream", "/v0/runners/stream", "/v0/executions/{execution_id}/stream"]
@@ -187,7 +187,7 @@ def test_the_defaults_of_the_template_are_the_defaults_of_the_code_but_for_the_r
     for function in functions.values():
         variables = function["Environment"]["Variables"]
 
-        assert Rules.from_env(variables) == Rules.from_env({"PIECEWORK_KERNEL_ROTATION": "45s"})
+        assert KernelSettings.from_env(variables) == KernelSettings.from_env({"PIECEWORK_KERNEL_ROTATION": "45s"})
 
 
 def test_tokens_are_known_to_those_who_check_them(functions):

@@ -287,15 +287,15 @@ def test_pages_may_read_what_the_kernel_doors_edge_answers(transformed):
 
 def test_the_buckets_net_under_kernel_values_lies_behind_the_longest_retention(transformed):
     """Values are written when they come, and forgotten when their execution has been over for its retention."""
-    from piecework.kernel.rules import DURATIONS, Rules
+    from piecework.kernel.settings import DURATIONS, KernelSettings
 
     rules = of_type(transformed, "AWS::S3::Bucket")["Bucket"]["LifecycleConfiguration"]["Rules"]
     [days] = [rule["ExpirationInDays"] for rule in rules if rule.get("Prefix") == "kernel/"]
     names = {DURATIONS[field][0] for field in ("execution_timeout_ms", "retention_ms")}
 
-    kept = Rules.from_env(dict.fromkeys(names, f"{int(days * 24 * 0.4)}h"))
+    kept = KernelSettings.from_env(dict.fromkeys(names, f"{int(days * 24 * 0.4)}h"))
     with pytest.raises(SettingsError, match="REBUNO_RETENTION_PERIOD"):
-        Rules.from_env(dict.fromkeys(names, f"{int(days * 24 * 0.5)}h"))
+        KernelSettings.from_env(dict.fromkeys(names, f"{int(days * 24 * 0.5)}h"))
 
     assert kept.execution_timeout_ms + kept.retention_ms < days * 86_400_000
 

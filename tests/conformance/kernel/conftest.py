@@ -18,7 +18,7 @@ def stored(request, monkeypatch):
     """Where what a test's kernels keep is stored."""
     if request.param == "dynamodb":
         aws = request.getfixturevalue("embedded_aws")
-        monkeypatch.setattr(kernel_stage, "new_store", lambda clock, rules: new_tables(aws, clock, rules))
+        monkeypatch.setattr(kernel_stage, "new_store", lambda clock, settings: new_tables(aws, clock, settings))
     return request.param
 
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.desk import ARGUMENTS, GATED, Desk
 
 INTENTS = (
@@ -89,7 +89,7 @@ def test_session_checks(desk):
 
 @pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_session_checks_of_one_that_has_lapsed():
-    desk = Desk(Rules(agent_timeout_ms=2_000))
+    desk = Desk(KernelSettings(agent_timeout_ms=2_000))
     work = desk.work()
     work.agent.close()
     desk.stage.clock.move(40)

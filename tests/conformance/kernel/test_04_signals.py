@@ -2,7 +2,7 @@
 
 import pytest
 
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.desk import GATED, Desk, Work
 
 pytestmark = pytest.mark.usefixtures("stored")
@@ -230,7 +230,7 @@ def test_result_before_approval(desk):
 
 @pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_approval_outlives_step_timeout():
-    desk = Desk(Rules(step_timeout_ms=2_000))
+    desk = Desk(KernelSettings(step_timeout_ms=2_000))
     work = desk.work()
     step = work.step(GATED)
     desk.stage.pass_time(6)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.desk import ARGUMENTS, Desk
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
@@ -164,7 +164,7 @@ def test_started_rules(desk):
 
 @pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_retry_not_killed_by_old_deadline():
-    desk = Desk(Rules(step_timeout_ms=3_000))
+    desk = Desk(KernelSettings(step_timeout_ms=3_000))
     runner, work = desk.stage.runner(), desk.work()
     work.remote()
     desk.stage.pass_time(2)

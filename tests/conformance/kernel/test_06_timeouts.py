@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.desk import GATED, Desk
 
 TERMINAL = ("execution.completed", "execution.failed", "execution.cancelled")
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("stored")
 
 @pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_step_timeout():
-    desk = Desk(Rules(step_timeout_ms=2_000))
+    desk = Desk(KernelSettings(step_timeout_ms=2_000))
     work = desk.work()
     late, other = work.step(), work.step()
 
@@ -34,7 +34,7 @@ def test_step_timeout():
 
 @pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_execution_timeout():
-    desk = Desk(Rules(execution_timeout_ms=60_000))
+    desk = Desk(KernelSettings(execution_timeout_ms=60_000))
     running, waiting, gated = desk.work("one"), desk.work("two"), desk.work("three")
     step = running.step()
     waiting.intend("wait", signal_type="go")
@@ -53,7 +53,7 @@ def test_execution_timeout():
 
 @pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_execution_timeout_is_seen_by_get_before_any_sweep():
-    desk = Desk(Rules(execution_timeout_ms=60_000))
+    desk = Desk(KernelSettings(execution_timeout_ms=60_000))
     execution = desk.create()
     desk.stage.clock.move(60)
 

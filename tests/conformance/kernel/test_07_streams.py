@@ -9,7 +9,7 @@ import pytest
 
 from piecework.kernel.errors import ConflictError, SessionExpired, UnauthorizedError
 from piecework.kernel.model.state import Status
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.stage import GATED, KernelStage, rotating, supersede
 
 PRELUDE = b"retry: 5000\n\n"
@@ -310,7 +310,7 @@ def test_double_connect_single_assign(stage):
 
 @pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_idle_agent_keeps_session():
-    stage = KernelStage(Rules(agent_timeout_ms=2_000))
+    stage = KernelStage(KernelSettings(agent_timeout_ms=2_000))
     agent, execution = stage.agent(), stage.create()
     session = agent.take("execution.assigned")
 
@@ -322,7 +322,7 @@ def test_idle_agent_keeps_session():
 
 @pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_a_session_lapses_when_its_stream_has_gone():
-    stage = KernelStage(Rules(agent_timeout_ms=2_000))
+    stage = KernelStage(KernelSettings(agent_timeout_ms=2_000))
     agent = stage.agent()
     stage.create()
     session = agent.take("execution.assigned")
@@ -336,7 +336,7 @@ def test_a_session_lapses_when_its_stream_has_gone():
 
 @pytest.mark.inside("gives the door other rules, or moves its clock")
 def test_long_remote_tool():
-    stage = KernelStage(Rules(agent_timeout_ms=2_000))
+    stage = KernelStage(KernelSettings(agent_timeout_ms=2_000))
     agent, runner = stage.agent(), stage.runner()
     stage.create()
     session = agent.take("execution.assigned")

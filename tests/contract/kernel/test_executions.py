@@ -25,7 +25,7 @@ from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import ConnectionTaken, Filter, VersionConflict
 from piecework.kernel.model.state import Connection, Job, Status, Step, StepStatus, StoredSignal
 from piecework.kernel.model.timers import due_at
-from piecework.kernel.rules import MAX_ACTIVE_STEPS, MAX_STORED_SIGNALS
+from piecework.kernel.settings import MAX_ACTIVE_STEPS, MAX_STORED_SIGNALS
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import answer_bytes, new_store
 from tests.support.kernel.story import ASK, Story
@@ -55,7 +55,7 @@ class Stored(Story):
 
     def create(self, **given) -> "Stored":
         command = Create(uuid4().hex, given.get("agent_id", self.agent_id), given.get("input"), given.get("labels", {}))
-        self._apply(decide_new(command, self.now_ms, self.rules, self.new_id).change)
+        self._apply(decide_new(command, self.now_ms, self.settings, self.new_id).change)
         return self
 
     def _apply(self, change: Change | None) -> None:
@@ -328,11 +328,11 @@ class TestExecutions:
 
     def test_due_times_follow_the_execution(self, story):
         story.create()
-        assert due_rows(story) == [due_at(story.state, story.rules)]
+        assert due_rows(story) == [due_at(story.state, story.settings)]
         story.assigned().invoke()
-        assert due_rows(story) == [START_MS + story.rules.step_timeout_ms]
+        assert due_rows(story) == [START_MS + story.settings.step_timeout_ms]
         story.do(Cancel())
-        assert due_rows(story) == [START_MS + story.rules.retention_ms]
+        assert due_rows(story) == [START_MS + story.settings.retention_ms]
 
     def test_a_forgotten_execution_leaves_nothing_behind(self, story):
         story.create(input=BIG).assigned()
@@ -596,7 +596,7 @@ class TestLists:
 
     def test_a_list_shows_an_executions_present_status(self, story):
         story.assigned()
-        story.later(story.rules.execution_timeout_ms).do(Expire())
+        story.later(story.settings.execution_timeout_ms).do(Expire())
 
         [row] = story.store.executions.rows(Filter(agent_id=story.agent_id), None, 10)
         assert (row.status, row.updated_at_ms) == (Status.FAILED, story.now_ms)

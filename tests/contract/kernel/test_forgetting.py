@@ -8,7 +8,7 @@ from piecework.errors import Unavailable
 from piecework.kernel.decide.command import decide, decide_new
 from piecework.kernel.model.commands import Cancel, Create
 from piecework.kernel.model.ports import Filter
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.tables import new_tables
@@ -31,10 +31,10 @@ def values(tables):
 def ended(tables):
     """An execution of an agent of its own that has ended; its labels lie in the bucket."""
     create = Create(uuid4().hex, f"agent-{uuid4().hex}", None, LABELS)
-    change = decide_new(create, START_MS, Rules(), lambda now_ms: uuid4().hex).change
+    change = decide_new(create, START_MS, KernelSettings(), lambda now_ms: uuid4().hex).change
     tables.executions.commit(change)
     read = tables.executions.read(create.execution_id)
-    cancelled = decide(read, Cancel(), START_MS, Rules(), lambda now_ms: uuid4().hex).change
+    cancelled = decide(read, Cancel(), START_MS, KernelSettings(), lambda now_ms: uuid4().hex).change
     tables.executions.commit(cancelled)
     return cancelled.after
 

@@ -178,7 +178,7 @@ def test_a_whole_life_over_the_tables_ends_as_it_should(stage):
     assert again["history"][0]["result"] == {"city": "Zürich"}
     assert stage.kernel.get(execution).output == {"city": "Zürich"}
     stage.pass_time(1)
-    stage.clock.move(stage.rules.retention_ms / 1000)
+    stage.clock.move(stage.settings.retention_ms / 1000)
     stage.sweep()
     assert stage.store.executions.read(execution).execution is None
 
@@ -191,7 +191,7 @@ def test_to_forget_an_execution_costs_six_requests_and_a_message_that_comes_twic
         stage.report(session, stage.invoke(session, "notes.find"), {"found": 1})
     stage.intend(session, "complete")
     agent.close()
-    stage.clock.move(stage.rules.retention_ms / 1000)
+    stage.clock.move(stage.settings.retention_ms / 1000)
     [due] = [due for due in stage.store.due_times.ripe(EXECUTION_DUE, stage.clock()) if due.id == execution]
     sent.clear()
 
@@ -221,4 +221,4 @@ def test_a_due_time_of_former_rules_is_removed_by_who_meets_it(stage):
     stage.sweep()
 
     dues = [due.at_ms for due in stage.store.due_times.ripe(EXECUTION_DUE, 10**14) if due.id == execution]
-    assert dues == [stage.clock() + stage.rules.execution_timeout_ms]
+    assert dues == [stage.clock() + stage.settings.execution_timeout_ms]

@@ -9,7 +9,7 @@ import httpx
 from kernel.http.api import create_app
 from kernel.http.doors import Door
 from piecework.kernel.model.state import Execution
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support import url_run
 from tests.support.kernel.policies import a_policy
 from tests.support.kernel.stage import KernelStage, Line
@@ -51,8 +51,10 @@ class Caller:
 class Desk:
     """A client, and whoever else is needed."""
 
-    def __init__(self, rules: Rules | None = None, tokens: tuple[tuple[str, str], ...] = (), **more: Any) -> None:
-        self.stage = KernelStage(rules, policy=a_policy(POLICY))
+    def __init__(
+        self, settings: KernelSettings | None = None, tokens: tuple[tuple[str, str], ...] = (), **more: Any
+    ) -> None:
+        self.stage = KernelStage(settings, policy=a_policy(POLICY))
         stage = self.stage
         self.app = create_app(
             Door(

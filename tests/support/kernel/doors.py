@@ -3,8 +3,8 @@
 from typing import Any
 
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
-from piecework.kernel.rules import Rules
 from piecework.kernel.service.commits import Environment
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.wiring import KernelDoor
 from tests.support.kernel.bells import FakeBells
 from tests.support.kernel.policies import FakeRateWindows
@@ -19,13 +19,13 @@ class Allowing:
         return Verdict(Decision.ALLOW, "", "ok")
 
 
-def a_door(store: Any, clock: Any, rules: Rules | None = None, hears: Any = (), **parts: Any) -> KernelDoor:
+def a_door(store: Any, clock: Any, settings: KernelSettings | None = None, hears: Any = (), **parts: Any) -> KernelDoor:
     """The door; `parts` take the place of its own by name."""
     door = KernelDoor({}, hears)
     ports = {name: getattr(store, name) for name in PORTS}
     plain = {
         "clock": clock,
-        "rules": rules or Rules(),
+        "settings": settings or KernelSettings(),
         "environment": Environment(clock, sleep=lambda seconds: None),
         "bells": FakeBells(),
         "policy": Allowing(),

@@ -42,7 +42,7 @@ from piecework.kernel.model.ports import (
 )
 from piecework.kernel.model.state import Connection, Execution, Status
 from piecework.kernel.model.timers import due_at
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.wire.frames import event_body
 from tests.support.kernel.payloads import check_payloads
 from tests.support.worker.door_fakes import FakeDueTimes
@@ -51,9 +51,9 @@ PAGE_BYTES = 4_000_000
 Place = tuple[str, str, str]  # kind, owner, consumer
 
 
-def new_store(clock: Callable[[], int], rules: Rules | None = None) -> KernelStore:
+def new_store(clock: Callable[[], int], settings: KernelSettings | None = None) -> KernelStore:
     """Empty stores."""
-    return KernelStore(clock, rules or Rules())
+    return KernelStore(clock, settings or KernelSettings())
 
 
 @dataclass
@@ -61,7 +61,7 @@ class KernelStore:
     """Everything the door keeps, behind its ports; each port's call is atomic."""
 
     clock: Callable[[], int]
-    rules: Rules
+    settings: KernelSettings
     on_commit: Callable[[Change, bool], None] = lambda change, is_applied: None
     kept: dict[str, Kept] = field(default_factory=dict)
     session_of: dict[str, str] = field(default_factory=dict)
@@ -234,7 +234,7 @@ class FakeExecutions(Executions):
             self._store.boxes.setdefault(place, {})[key] = Message(key, push, 0)
 
     def _due(self, execution: Execution) -> Due:
-        return Due(due_at(execution, self._store.rules), EXECUTION_DUE, execution.id)
+        return Due(due_at(execution, self._store.settings), EXECUTION_DUE, execution.id)
 
 
 class FakeAgents(Agents):

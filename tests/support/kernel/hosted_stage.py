@@ -10,7 +10,7 @@ from piecework.errors import LeaseLost, Unprocessable
 from piecework.extend.executors import Executor, Outcome, SilentLog, registered
 from piecework.extend.executors import executor as register
 from piecework.kernel.hosted.runs import Hosted, Leases
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.fakes import FakePieceTable, no_renewal
 from tests.support.kernel.house import House
 
@@ -71,10 +71,10 @@ class FakeLeases(Leases):
 class HostedHouse(House):
     """A kernel in memory whose hosted agents are `functions`, by name; nothing runs until `look` or `settle`."""
 
-    def __init__(self, rules: Rules | None = None, **functions: Callable[..., Outcome]) -> None:
+    def __init__(self, settings: KernelSettings | None = None, **functions: Callable[..., Outcome]) -> None:
         self.executors = {name: an_executor(name, function) for name, function in functions.items()}
-        self.rules, self.wakes, self.delayed = rules or Rules(), list[str](), list[tuple[str, int]]()
-        super().__init__(rules)
+        self.settings, self.wakes, self.delayed = settings or KernelSettings(), list[str](), list[tuple[str, int]]()
+        super().__init__(settings)
         self.executions = self.door.executions
         self.leases, self.steps = FakeLeases(), FakePieceTable(self.clock)
         tokens = count(1)
@@ -105,7 +105,7 @@ class HostedHouse(House):
             "wake": self._wake,
             "log": SilentLog(),
         }
-        return Hosted(**ports | other, rules=self.rules, clock=self.clock, token=self._token, renewal=no_renewal)
+        return Hosted(**ports | other, settings=self.settings, clock=self.clock, token=self._token, renewal=no_renewal)
 
     def look(self, execution_id: str, **other: Any) -> str:
         """What a wake-up comes to."""

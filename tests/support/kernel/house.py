@@ -8,8 +8,8 @@ from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.ports import Consumer, RunnerConnection
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
-from piecework.kernel.rules import Rules
 from piecework.kernel.service.commits import Environment
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.doors import a_door
 from tests.support.kernel.fakes import new_store
 
@@ -48,12 +48,12 @@ class Windows:
 class House:
     """Everything in one process; agents and runners are connected by a word."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
+    def __init__(self, settings: KernelSettings | None = None) -> None:
         self.now, self._ids, self.slept = 1_750_000_000_000, count(1), 0.0
-        self.store, self.policy, self.windows = new_store(self.clock, rules), Says(), Windows()
+        self.store, self.policy, self.windows = new_store(self.clock, settings), Says(), Windows()
         environment = Environment(self.clock, lambda _: f"id-{next(self._ids):04d}", self._sleep, lambda: 1.0)
         parts = {"policy": self.policy, "windows": self.windows, "environment": environment, **self.parts()}
-        self.door = a_door(self.store, self.clock, rules, **parts)
+        self.door = a_door(self.store, self.clock, settings, **parts)
         self.kernel, self.assigner, self.dispatcher = self.door.kernel, self.door.assigner, self.door.dispatcher
 
     def parts(self) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE
 from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
-from piecework.kernel.rules import Rules
 from piecework.kernel.service.commits import Environment
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.opening import Stream
 from piecework.kernel.streams.push_streams import PushStream
 from piecework.kernel.wire.frames import HEARTBEAT
@@ -71,11 +71,11 @@ class Line:
     def keep(self) -> None:
         """What the server does beside the looks: a heartbeat, and the leases that are due."""
         now = self.stage.clock()
-        self.beats_at = self.beats_at or now + self.stage.rules.heartbeat_ms
+        self.beats_at = self.beats_at or now + self.stage.settings.heartbeat_ms
         if now >= self.beats_at:
             self.beats_at += (
-                1 + (now - self.beats_at) // self.stage.rules.heartbeat_ms
-            ) * self.stage.rules.heartbeat_ms
+                1 + (now - self.beats_at) // self.stage.settings.heartbeat_ms
+            ) * self.stage.settings.heartbeat_ms
             self.read(HEARTBEAT)
         if self.stage.keeper and isinstance(self.stream, PushStream):
             self.stage.keeper.keep([self.stream])
@@ -112,18 +112,18 @@ class KernelStage:
 
     def __init__(
         self,
-        rules: Rules | None = None,
+        settings: KernelSettings | None = None,
         clock: FakeClock | None = None,
         store: Any = None,
         policy: Any = None,
         sleep: Callable[[float], None] = lambda seconds: None,
         **other: Any,
     ) -> None:
-        self.clock, self.rules, self._sleep = clock or FakeClock(START_MS), rules or Rules(), sleep
-        self.store = store or new_store(self.clock, self.rules)
+        self.clock, self.settings, self._sleep = clock or FakeClock(START_MS), settings or KernelSettings(), sleep
+        self.store = store or new_store(self.clock, self.settings)
         environment = Environment(clock=self.clock, sleep=sleep)
         parts = {"policy": policy or Everything(), "environment": environment, "nudge": lambda due, delay_ms: None}
-        self.door = a_door(self.store, self.clock, self.rules, **parts, **other)
+        self.door = a_door(self.store, self.clock, self.settings, **parts, **other)
         self.kernel, self.dispatcher = self.door.kernel, self.door.dispatcher
         self.liveness, self.streams = self.door.liveness, self.door.streams
         has_keeper = hasattr(self.streams, "keeper")  # the streams of earlier versions renew their leases themselves
@@ -132,7 +132,7 @@ class KernelStage:
 
     def copy(self) -> "KernelStage":
         """Another process, over the same stores and the same time."""
-        other = KernelStage(self.rules, self.clock, self.store, sleep=self._sleep)
+        other = KernelStage(self.settings, self.clock, self.store, sleep=self._sleep)
         other.lines = self.lines
         return other
 
@@ -220,9 +220,9 @@ class KernelStage:
         return line
 
 
-def rotating(seconds: float = 45) -> Rules:
+def rotating(seconds: float = 45) -> KernelSettings:
     """The rules where closes are not seen."""
-    return replace(Rules(), rotation_ms=int(seconds * 1000))
+    return replace(KernelSettings(), rotation_ms=int(seconds * 1000))
 
 
 def supersede(older: Line) -> None:

@@ -12,7 +12,7 @@ from piecework.kernel.model.events import Event
 from piecework.kernel.model.ports import Read, RunnerConnection
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.policy.verdicts import Decision, Verdict
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.payloads import check_payloads
 
 ALLOW = Verdict(Decision.ALLOW, "", "ok")
@@ -29,7 +29,7 @@ def linked(connection: Connection = RUNNER) -> RunnerConnection:
 class Story:
     """One execution, its log and everything its changes have written."""
 
-    rules: Rules = field(default_factory=Rules)
+    settings: KernelSettings = field(default_factory=KernelSettings)
     now_ms: int = 1_750_000_000_000
     execution: Execution | None = None
     log: list[Event] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Story:
 
     def create(self, **given: Any) -> "Story":
         command = Create("exec-1", given.get("agent_id", "triage"), given.get("input"), given.get("labels", {}))
-        self._apply(decide_new(command, self.now_ms, self.rules, self.new_id).change)
+        self._apply(decide_new(command, self.now_ms, self.settings, self.new_id).change)
         return self
 
     def assigned(self, consumer_id: str = "triage-9f") -> "Story":
@@ -86,7 +86,7 @@ class Story:
         intent = command.intent if isinstance(command, TakeIntent) else None
         while True:
             read = self.read(intent.idempotency_key if intent else "", getattr(command, "step_id", ""))
-            decision = decide(read, command, self.now_ms, self.rules, self.new_id)
+            decision = decide(read, command, self.now_ms, self.settings, self.new_id)
             self._apply(decision.change)
             if not decision.again:
                 return decision.answer

@@ -7,7 +7,7 @@ from typing import Any
 
 from piecework.aws.due_table import DueTable
 from piecework.aws.table import THE_KERNEL, Table
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store.agents import KernelAgents
 from piecework.kernel.store.counters import KernelCounters
 from piecework.kernel.store.outbox import KernelOutbox
@@ -77,14 +77,16 @@ class KernelTables:
     bucket: str
 
 
-def new_tables(aws: Any, clock: Callable[[], int], rules: Rules | None = None, client: Any = None) -> KernelTables:
+def new_tables(
+    aws: Any, clock: Callable[[], int], settings: KernelSettings | None = None, client: Any = None
+) -> KernelTables:
     """Empty stores."""
     table, due, bucket = aws.new_table("KernelTable"), aws.new_table("DueTable"), aws.new_bucket()
     client, s3 = Strict(client or aws.client("dynamodb")), aws.client("s3")
     rows, due_times = Table(client, table, THE_KERNEL), DueTable(client, due)
     values = KernelValues(lambda: s3, bucket)
     return KernelTables(
-        executions=KernelTable(rows, due, values, rules or Rules()),
+        executions=KernelTable(rows, due, values, settings or KernelSettings()),
         agents=KernelAgents(rows, due_times, clock),
         runners=KernelRunners(rows, values, due_times, clock),
         outbox=KernelOutbox(rows),

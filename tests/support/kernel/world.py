@@ -16,7 +16,7 @@ from piecework.kernel.errors import ExecutionBlocked, KernelError, SessionExpire
 from piecework.kernel.model.events import TERMINAL
 from piecework.kernel.model.evolve import fold
 from piecework.kernel.model.state import Connection, Execution, Status
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.crash import Tap, Tapped
 from tests.support.fakes import FakeClock
 from tests.support.kernel.doors import PORTS
@@ -36,9 +36,9 @@ class World:
     def __init__(
         self, store: Any, clock: FakeClock, tapped: Any = None, tap: Tap | None = None, sweep_seconds: int = 1
     ) -> None:
-        self.clock, self.tap, rules = clock, tap or Tap(), Rules()
-        self.first = KernelStage(rules, clock, tapped or tapped_ports(store, self.tap))
-        self.other = KernelStage(rules, clock, store)
+        self.clock, self.tap, settings = clock, tap or Tap(), KernelSettings()
+        self.first = KernelStage(settings, clock, tapped or tapped_ports(store, self.tap))
+        self.other = KernelStage(settings, clock, store)
         self.store, self.stage, self.sweep_seconds = store, self.first, sweep_seconds
         self.agent_id, self.tool, self.connection = "triage", "geo.lookup", Connection("geo-1", "one")
         self.execution_id = ""

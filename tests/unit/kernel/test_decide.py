@@ -23,7 +23,7 @@ from piecework.kernel.model.events import Event
 from piecework.kernel.model.state import Blocked, Status, StepStatus
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.policy.verdicts import Decision, RateLimit, Verdict
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.story import ASK, DENY, RUNNER, Story, linked
 
 
@@ -339,7 +339,7 @@ def test_a_completion_without_output_logs_null():
 
 
 def test_a_session_stays_on_record_for_a_while_after_the_end():
-    story = Story(Rules(agent_timeout_ms=2_000)).assigned()
+    story = Story(KernelSettings(agent_timeout_ms=2_000)).assigned()
     story.act(Intent("fail", error="boom"))
 
     assert story.log[-1].payload == {"error": "boom"}
@@ -464,7 +464,7 @@ def test_a_retryable_failure_is_tried_again_later_without_a_word_to_the_agent():
     assert (step.attempt, step.deadline_ms, step.status) == (2, None, StepStatus.PENDING)
     assert story.queue[0].not_before_ms == story.now_ms + 2_000 and story.queued != [first]
     assert story.last.free == ((RUNNER, first),)
-    assert due_at(story.state, story.rules) == story.now_ms + 2_000
+    assert due_at(story.state, story.settings) == story.now_ms + 2_000
 
     with pytest.raises(StepResolved):
         reported(story, step_id, job_id=first)
@@ -571,7 +571,7 @@ def test_a_lost_agent_leaves_a_blocked_execution_blocked():
 
     assert chain(story.log, "agent.timeout") == [("self", "fresh")]
     assert story.state.status is Status.BLOCKED and story.state.session is None
-    assert due_at(story.state, story.rules) == story.now_ms + 30_000
+    assert due_at(story.state, story.settings) == story.now_ms + 30_000
 
 
 def test_a_signal_that_nobody_was_there_for_is_kept_for_the_next_run():
@@ -643,7 +643,7 @@ def test_an_assignment_that_was_never_written_is_taken_back():
 
 
 def test_a_step_past_its_deadline_fails_the_execution_once():
-    story = Story(Rules(step_timeout_ms=2_000)).assigned()
+    story = Story(KernelSettings(step_timeout_ms=2_000)).assigned()
     late, other = story.invoke(), story.later(1).remote()
     assert story.do(Expire()) is False
     told = len(story.pushes)
@@ -662,14 +662,14 @@ def test_a_step_past_its_deadline_fails_the_execution_once():
 
 
 def test_step_deadlines_sleep_while_the_execution_is_blocked():
-    story = Story(Rules(step_timeout_ms=2_000)).assigned()
+    story = Story(KernelSettings(step_timeout_ms=2_000)).assigned()
     step_id = story.invoke("pay", ASK)
     story.later(6_000)
 
     assert story.do(Expire()) is False
     story.signal("step.approve", {"step_id": step_id, "approved": True})
     assert story.do(Expire()) is False
-    assert due_at(story.state, story.rules) == story.now_ms + 2_000
+    assert due_at(story.state, story.settings) == story.now_ms + 2_000
 
 
 @pytest.mark.parametrize("place", ["pending", "running", "blocked"])
@@ -699,7 +699,7 @@ def test_an_end_with_very_many_steps_is_stored_in_parts():
 
 
 def test_a_step_timeout_with_very_many_steps_still_names_the_late_one():
-    story = Story(Rules(step_timeout_ms=2_000)).assigned()
+    story = Story(KernelSettings(step_timeout_ms=2_000)).assigned()
     late = story.invoke()
     for _ in range(60):
         story.invoke()
@@ -723,7 +723,7 @@ def test_a_look_moves_the_due_time_of_what_could_not_be_done():
     story.do(AgentLost(story.session))
     story.later(30_000).do(Look())
 
-    assert due_at(story.state, story.rules) == story.now_ms + 30_000
+    assert due_at(story.state, story.settings) == story.now_ms + 30_000
 
 
 def test_an_execution_has_at_most_five_hundred_active_steps():

@@ -10,7 +10,7 @@ from piecework.aws import clients
 from piecework.durable.due import Due
 from piecework.errors import SettingsError, Unavailable
 from piecework.kernel.model.dues import EXECUTION_DUE, SWEEP
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.functions import kernel_function
@@ -36,7 +36,7 @@ class Telemetry:
 def due():
     """The function over due times in memory; `fired` are those it looked at, `again` counts sweeps it asked for."""
     clock = FakeClock(START_MS)
-    times = new_store(clock, Rules()).due_times
+    times = new_store(clock, KernelSettings()).due_times
     fired, again = [], []
 
     def fire(one):

@@ -368,7 +368,7 @@ def test_a_lost_wake_up_is_made_up_for_by_the_due_time():
     execution_id = house.begin()
     house.wakes.clear()
 
-    assert due_at(house.state(execution_id), house.rules) == house.now + LOOK_MS
+    assert due_at(house.state(execution_id), house.settings) == house.now + LOOK_MS
     house.now += LOOK_MS
     house.kernel.touch(execution_id)
 
@@ -393,7 +393,7 @@ def test_a_suspended_execution_is_not_looked_at_until_something_is_due():
     house.settle()
 
     created_ms = house.state(execution_id).created_at_ms
-    assert due_at(house.state(execution_id), house.rules) == created_ms + house.rules.execution_timeout_ms
+    assert due_at(house.state(execution_id), house.settings) == created_ms + house.settings.execution_timeout_ms
 
 
 def test_a_hosted_session_outlives_any_silence():

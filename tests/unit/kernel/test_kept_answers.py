@@ -2,7 +2,7 @@
 
 from piecework.kernel.model.commands import AgentLost, Assign
 from piecework.kernel.model.commands import Intent as Wish
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.story import ASK, Story
 
 SAYS = "step.approve"
@@ -19,7 +19,7 @@ def asked_and_answered(story: Story, number: int) -> bool:
 
 
 def test_answers_about_very_many_different_calls_are_not_kept():
-    story = Story(rules=Rules()).assigned()
+    story = Story(settings=KernelSettings()).assigned()
     for number in range(501):
         step = story.act(Wish("invoke_tool", "pay", {"number": number}, True), ASK)["step_id"]
         story.signal(SAYS, {"step_id": step, "approved": False})

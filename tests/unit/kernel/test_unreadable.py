@@ -9,7 +9,7 @@ import pytest
 from piecework.errors import PieceworkError
 from piecework.kernel.model.dues import AGENT_DUE
 from piecework.kernel.model.state import Status
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.stage import KernelStage
 
 TROUBLE = [TypeError("a member that this version does not know"), PieceworkError("the table refuses this for good")]
@@ -97,7 +97,7 @@ def test_a_stream_writes_the_messages_behind_one_of_this_one(stage, spoil):
 
 
 def test_a_successor_goes_on_behind_an_assignment_of_this_one_that_may_never_have_been_read(spoil, stage):
-    stage = KernelStage(Rules(rotation_ms=45_000), stage.clock, stage.store)
+    stage = KernelStage(KernelSettings(rotation_ms=45_000), stage.clock, stage.store)
     agent = stage.agent()
     [name] = created(stage, 1)
     agent.look()

@@ -25,11 +25,11 @@ from piecework.kernel.hosted.wakes import Hosting, wakes
 from piecework.kernel.model.dues import message_of
 from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import Agents, Counters, Executions, Outbox, Runners, Stores
-from piecework.kernel.rules import Rules
 from piecework.kernel.service.assigning import RoundRobin, assign
 from piecework.kernel.service.commits import Commits, Environment
 from piecework.kernel.service.dispatching import Queues, dispatch
 from piecework.kernel.service.service import Kernel
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store.agents import KernelAgents
 from piecework.kernel.store.bells import KernelBells
 from piecework.kernel.store.counters import KernelCounters
@@ -92,7 +92,7 @@ class KernelDoor:
         from piecework.kernel.streams.opening import Streams
 
         giving = (self.kernel, self.assigner, self.dispatcher, self.liveness)
-        return Streams(self.stores, self.outbox, *giving, self.rules, self.clock)
+        return Streams(self.stores, self.outbox, *giving, self.settings, self.clock)
 
     @cached_property
     def liveness(self) -> Liveness:
@@ -118,14 +118,14 @@ class KernelDoor:
             executor_of=self._bundle.named,
             wake=self.wake,
             log=self.telemetry,
-            rules=self.rules,
+            settings=self.settings,
             clock=self.clock,
         )
 
     @cached_property
     def commits(self) -> Commits:
         """Carries commands out, and lets the effects follow."""
-        return Commits(self.executions, self.rules, self.environment, self.effects)
+        return Commits(self.executions, self.settings, self.environment, self.effects)
 
     @cached_property
     def assigner(self) -> RoundRobin:
@@ -153,7 +153,7 @@ class KernelDoor:
 
     @cached_property
     def executions(self) -> Executions:
-        return KernelTable(self._table, self.places.due_table, self._values, self.rules)
+        return KernelTable(self._table, self.places.due_table, self._values, self.settings)
 
     @cached_property
     def agents(self) -> Agents:
@@ -184,8 +184,8 @@ class KernelDoor:
         return RateTable(self.clients.dynamodb, self.places.table)
 
     @cached_property
-    def rules(self) -> Rules:
-        return Rules.from_env(self._env)
+    def settings(self) -> KernelSettings:
+        return KernelSettings.from_env(self._env)
 
     @cached_property
     def places(self) -> Places:

@@ -14,7 +14,7 @@ import pytest
 from piecework.errors import Unavailable
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.state import Connection, Status
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.wire.frames import HEARTBEAT, PRELUDE
 from tests.support.kernel.bells import FakeBells
 from tests.support.kernel.doors import PORTS
@@ -22,7 +22,7 @@ from tests.support.kernel.fakes import new_store
 from tests.support.kernel.functions import streams_function
 from tests.support.kernel.stage import KernelStage
 
-QUICK = Rules(heartbeat_ms=100, lease_ms=1_500)
+QUICK = KernelSettings(heartbeat_ms=100, lease_ms=1_500)
 ENOUGH = 15.0
 MANY = 40
 HUNG = 60.0  # no test waits so long
@@ -233,7 +233,7 @@ class Busy:
     def __init__(self) -> None:
         whole = KernelStage()
         self.ports = {name: Throttled(getattr(whole.store, name)) for name in PORTS}
-        self.stage = KernelStage(whole.rules, whole.clock, SimpleNamespace(**self.ports))
+        self.stage = KernelStage(whole.settings, whole.clock, SimpleNamespace(**self.ports))
 
     def throttle(self, seconds: float) -> None:
         """The table takes no writes for so long; everybody goes on trying."""
@@ -337,7 +337,7 @@ def test_the_leases_of_many_streams_share_a_request_and_are_tried_in_smaller_gro
     whole = KernelStage()
     ports = {name: getattr(whole.store, name) for name in PORTS}
     ports["agents"] = agents = Noting(ports["agents"])
-    stage = KernelStage(whole.rules, whole.clock, SimpleNamespace(**ports))
+    stage = KernelStage(whole.settings, whole.clock, SimpleNamespace(**ports))
     lines = [stage.agent(consumer_id=f"c{number}") for number in range(120)]
     streams = [line.stream for line in lines]
     keeper = stage.streams.keeper()
@@ -373,7 +373,7 @@ def test_an_old_stream_of_a_consumer_that_came_again_keeps_no_lease_from_being_r
     assert replaced == [lines[3].stream, lines[8].stream]
     renewed = [stage.store.agents.find("triage", f"c{number}") for number in range(8)]
     renewed.append(stage.store.runners.find(Connection("geo-1", "one")))
-    assert {found.lease_until_ms for found in renewed} == {stage.clock() + stage.rules.lease_ms}
+    assert {found.lease_until_ms for found in renewed} == {stage.clock() + stage.settings.lease_ms}
     assert all(stream.step().ends for stream in replaced)
 
 
@@ -389,6 +389,6 @@ def test_a_stream_that_another_process_replaced_ends_when_its_lease_is_due():
 
 
 def test_rules_of_leases_leave_time_for_a_second_try():
-    rules = replace(Rules())
+    settings = replace(KernelSettings())
 
-    assert rules.heartbeat_ms * 2 < rules.lease_ms
+    assert settings.heartbeat_ms * 2 < settings.lease_ms

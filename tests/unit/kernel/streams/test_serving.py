@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel.streams.serving import EventStream, Hall
 from piecework.errors import Unavailable
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.bells import agent_key, monitor_key
 from piecework.kernel.streams.push_streams import PushStream, Step
 from piecework.kernel.wire.frames import HEARTBEAT, PRELUDE
@@ -157,9 +157,9 @@ def test_bells_of_this_process_and_of_others_wake_the_streams_of_their_key_only(
 def test_a_consumers_second_stream_ends_the_first():
     async def story() -> Step:
         hall = Hall(FakeBells())
-        older = PushStream(None, None, Rules(), FakeClock())  # type: ignore[arg-type]  # never asked
+        older = PushStream(None, None, KernelSettings(), FakeClock())  # type: ignore[arg-type]  # never asked
         bell = hall.enter(KEY, older)
-        hall.enter(KEY, PushStream(None, None, Rules(), FakeClock()))  # type: ignore[arg-type]
+        hall.enter(KEY, PushStream(None, None, KernelSettings(), FakeClock()))  # type: ignore[arg-type]
         assert bell.is_set()
         return older.step()
 

@@ -8,11 +8,11 @@ import pytest
 from piecework.errors import Unavailable
 from piecework.kernel.model.changes import Push
 from piecework.kernel.model.ports import Consumer, Message
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.push_streams import KEPT_MOST, KEPT_MS, LAST_CALL_MS, PAGE, SETTLE_MS, PushStream
 from tests.support.fakes import FakeClock
 
-ROTATING = Rules(rotation_ms=45_000)
+ROTATING = KernelSettings(rotation_ms=45_000)
 
 
 @dataclass
@@ -106,18 +106,18 @@ def written(stream: PushStream) -> list[str]:
 
 def test_a_push_is_written_once_by_a_stream_and_again_by_its_successor_while_it_may_have_been_lost(clock):
     box, key = Box(), ""
-    first = PushStream(Feed(), box, Rules(), clock)
+    first = PushStream(Feed(), box, KernelSettings(), clock)
     key = box.put("tool.result")
 
     assert written(first) == [key]
     assert written(first) == []
-    second = PushStream(Feed(generation=2, newest=2), box, Rules(), clock)
+    second = PushStream(Feed(generation=2, newest=2), box, KernelSettings(), clock)
     assert written(second) == [key]
 
 
 def test_a_push_leaves_the_outbox_after_its_interval(clock):
     box = Box()
-    stream = PushStream(Feed(), box, Rules(), clock)
+    stream = PushStream(Feed(), box, KernelSettings(), clock)
     box.put("tool.result")
     written(stream)
 
@@ -131,7 +131,7 @@ def test_a_push_leaves_the_outbox_after_its_interval(clock):
 
 def test_many_written_pushes_do_not_hide_new_ones(clock):
     box = Box()
-    stream = PushStream(Feed(), box, Rules(), clock)
+    stream = PushStream(Feed(), box, KernelSettings(), clock)
     for number in range(3 * PAGE):
         box.put("tool.result", f"{number:04d}")
 
@@ -145,19 +145,19 @@ def test_many_written_pushes_do_not_hide_new_ones(clock):
 def test_an_assignment_that_was_written_is_not_written_by_the_successor(clock):
     box = Box()
     box.put("execution.assigned")
-    written(PushStream(Feed(), box, Rules(), clock))
+    written(PushStream(Feed(), box, KernelSettings(), clock))
     feed = Feed(generation=2, newest=2)
 
-    assert written(PushStream(feed, box, Rules(), clock)) == []
+    assert written(PushStream(feed, box, KernelSettings(), clock)) == []
     assert feed.undone == []
 
 
 def test_an_assignment_that_was_taken_and_perhaps_not_written_is_undone_once_by_the_successor(clock):
     box = Box()
     key = box.put("execution.assigned")
-    PushStream(Feed(), box, Rules(), clock).step()  # and its process dies here
+    PushStream(Feed(), box, KernelSettings(), clock).step()  # and its process dies here
     feed = Feed(generation=2, newest=2)
-    successor = PushStream(feed, box, Rules(), clock)
+    successor = PushStream(feed, box, KernelSettings(), clock)
 
     assert written(successor) == []
     assert feed.undone == []  # the predecessor may be writing it just now
@@ -169,7 +169,7 @@ def test_an_assignment_that_was_taken_and_perhaps_not_written_is_undone_once_by_
 
 def test_a_client_that_leaves_while_an_assignment_is_written_does_not_keep_it(clock):
     box, feed = Box(), Feed()
-    stream = PushStream(feed, box, Rules(), clock)
+    stream = PushStream(feed, box, KernelSettings(), clock)
     key = box.put("execution.assigned")
     box.put("tool.result")
 
@@ -274,7 +274,7 @@ def test_a_stream_that_has_just_assigned_does_not_end_before_its_time(clock):
 
 def test_a_replaced_stream_takes_nothing_and_leaves_the_connection_alone(clock):
     box, feed = Box(), Feed()
-    stream = PushStream(feed, box, Rules(), clock)
+    stream = PushStream(feed, box, KernelSettings(), clock)
     written(stream)
     key = box.put("execution.assigned")
     feed.newest = 2
@@ -287,7 +287,7 @@ def test_a_replaced_stream_takes_nothing_and_leaves_the_connection_alone(clock):
 
 
 def test_a_stream_that_was_found_to_be_replaced_ends_with_its_next_look(clock):
-    stream = PushStream(Feed(), Box(), Rules(), clock)
+    stream = PushStream(Feed(), Box(), KernelSettings(), clock)
     stream.step()
     assert not stream.step().ends
 
@@ -298,7 +298,7 @@ def test_a_stream_that_was_found_to_be_replaced_ends_with_its_next_look(clock):
 
 def test_work_is_sought_when_a_stream_opens_and_every_five_seconds(clock):
     box, feed = Box(), Feed()
-    stream = PushStream(feed, box, Rules(), clock)
+    stream = PushStream(feed, box, KernelSettings(), clock)
     for number in range(120):
         if number % 7 == 0:
             box.put("tool.result", f"{number:03d}")
@@ -311,7 +311,7 @@ def test_work_is_sought_when_a_stream_opens_and_every_five_seconds(clock):
 
 def test_work_is_sought_again_at_once_while_there_may_be_more(clock):
     feed = Feed(more=2)
-    stream = PushStream(feed, Box(), Rules(), clock)
+    stream = PushStream(feed, Box(), KernelSettings(), clock)
 
     for _ in range(5):
         stream.step()
@@ -323,7 +323,7 @@ def test_a_message_that_is_no_longer_true_is_dropped(clock):
     box, feed = Box(), Feed()
     key = box.put("execution.assigned")
     feed.untrue = {key}
-    stream = PushStream(feed, box, Rules(), clock)
+    stream = PushStream(feed, box, KernelSettings(), clock)
 
     assert written(stream) == []
     assert (feed.dropped, feed.undone, box.rows) == ([key], [], {})
@@ -331,7 +331,7 @@ def test_a_message_that_is_no_longer_true_is_dropped(clock):
 
 def test_a_store_out_of_reach_delays_messages(clock):
     box, feed = Box(), Feed()
-    stream = PushStream(feed, box, Rules(), clock)
+    stream = PushStream(feed, box, KernelSettings(), clock)
     key, box.fails = box.put("tool.result"), True
 
     clock.move(5)

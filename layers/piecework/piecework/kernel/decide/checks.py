@@ -12,7 +12,7 @@ from piecework.kernel.errors import (
 from piecework.kernel.model.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Intent
 from piecework.kernel.model.ports import Consumer, Read
 from piecework.kernel.model.state import Blocked, Execution, Status, Step
-from piecework.kernel.rules import MAX_ACTIVE_STEPS
+from piecework.kernel.settings import MAX_ACTIVE_STEPS
 
 ID_BYTES = 256
 ERROR_BYTES = 4096

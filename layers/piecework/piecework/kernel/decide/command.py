@@ -24,15 +24,15 @@ from piecework.kernel.model.commands import (
     TakeIntent,
 )
 from piecework.kernel.model.ports import Read
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 
 
-def decide_new(command: Create, now_ms: int, rules: Rules, new_id: NewId) -> Decision:
+def decide_new(command: Create, now_ms: int, settings: KernelSettings, new_id: NewId) -> Decision:
     """The first change of an execution."""
-    return decide_executions.create(ChangeBuilder(command.execution_id, None, now_ms, rules, new_id), command)
+    return decide_executions.create(ChangeBuilder(command.execution_id, None, now_ms, settings, new_id), command)
 
 
-def decide(read: Read, command: Command, now_ms: int, rules: Rules, new_id: NewId) -> Decision:  # noqa: PLR0911
+def decide(read: Read, command: Command, now_ms: int, settings: KernelSettings, new_id: NewId) -> Decision:  # noqa: PLR0911
     """What a command comes to for an execution that exists.
 
     Raises:
@@ -41,7 +41,7 @@ def decide(read: Read, command: Command, now_ms: int, rules: Rules, new_id: NewI
     execution = read.execution
     if execution is None:
         raise RuntimeError("the caller answers for executions that do not exist")
-    builder = ChangeBuilder(execution.id, execution, max(now_ms, execution.clock_ms), rules, new_id)
+    builder = ChangeBuilder(execution.id, execution, max(now_ms, execution.clock_ms), settings, new_id)
     match command:
         case TakeIntent():
             return decide_intents.act(builder, read, command)

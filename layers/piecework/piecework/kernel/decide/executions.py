@@ -119,7 +119,7 @@ def recover(builder: ChangeBuilder) -> Decision:
 def expire(builder: ChangeBuilder) -> Decision:
     """End it if its time is up, or if a step's is: first the execution's own time, then the steps'."""
     state = builder.state
-    if timers.is_out_of_time(state, builder.now_ms, builder.rules):
+    if timers.is_out_of_time(state, builder.now_ms, builder.settings):
         if excess(state):
             return _shed(builder, BY_TIMEOUT)
         return _failed(builder, [], list(state.steps.values()), BY_TIMEOUT, OUT_OF_TIME)
@@ -146,7 +146,7 @@ def _give(builder: ChangeBuilder, consumer_id: str) -> None:
     builder.append("execution.started", ExecutionStarted(session_id=builder.fresh(), consumer_id=consumer_id))
     session = builder.state.session
     if session:
-        until = builder.now_ms + builder.rules.agent_timeout_ms
+        until = builder.now_ms + builder.settings.agent_timeout_ms
         builder.state = replace(builder.state, session=replace(session, expires_at_ms=until))
     builder.push("execution.assigned")
 

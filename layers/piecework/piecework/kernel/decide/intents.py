@@ -29,7 +29,7 @@ from piecework.kernel.model.ports import Read
 from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Decision as Policy
 from piecework.kernel.policy.verdicts import Verdict
-from piecework.kernel.rules import REMOTE_ATTEMPTS
+from piecework.kernel.settings import REMOTE_ATTEMPTS
 
 G = TypeVar("G", bound=GivenMembers)
 
@@ -155,7 +155,7 @@ def _deny(builder: ChangeBuilder, command: TakeIntent, verdict: Verdict) -> Answ
 
 def _run(builder: ChangeBuilder, command: TakeIntent, verdict: Verdict, step_id: str) -> Answer:
     intent = command.intent
-    until = builder.now_ms + (verdict.timeout_ms or builder.rules.step_timeout_ms)
+    until = builder.now_ms + (verdict.timeout_ms or builder.settings.step_timeout_ms)
     accepted = _accept(builder, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
     attempts = REMOTE_ATTEMPTS if intent.remote else 1
     entries: list[Entry] = [("step.created", _created(intent, attempts, until), step_id)]
@@ -179,7 +179,7 @@ def _kept_answer(builder: ChangeBuilder, read: Read, intent: Intent) -> Kept | N
 
 def _run_let_through(builder: ChangeBuilder, command: TakeIntent, kept: Kept, step_id: str) -> Answer:
     """A person has let the call through already, so it runs as one that the policy allows, but once."""
-    intent, until = command.intent, builder.now_ms + builder.rules.step_timeout_ms
+    intent, until = command.intent, builder.now_ms + builder.settings.step_timeout_ms
     accepted = _accept(builder, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
     created = _created(intent, 1, until)
     created["remote"], created["answered_as"] = intent.remote, kept.step_id
@@ -207,7 +207,7 @@ def _job(builder: ChangeBuilder, until_ms: int) -> StepDispatched:
 
 
 def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, step_id: str) -> Answer:
-    until = builder.now_ms + builder.rules.step_timeout_ms
+    until = builder.now_ms + builder.settings.step_timeout_ms
     tool_id, arguments = intent.tool_id, intent.arguments
     blocked: ExecutionBlocked = {"reason": "approval", "ref": step_id, "tool_id": tool_id, "arguments": arguments}
     if intent.remote:

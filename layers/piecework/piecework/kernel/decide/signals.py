@@ -17,7 +17,7 @@ from piecework.kernel.model.payloads import (
 )
 from piecework.kernel.model.ports import Consumer, Read
 from piecework.kernel.model.state import Blocked, Step, StepStatus
-from piecework.kernel.rules import MAX_STORED_SIGNALS
+from piecework.kernel.settings import MAX_STORED_SIGNALS
 
 
 def signal(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
@@ -72,7 +72,7 @@ def _answer(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
 
 
 def _grant(builder: ChangeBuilder, step: Step, command: Signal, received: Event) -> None:
-    until = builder.now_ms + builder.rules.step_timeout_ms
+    until = builder.now_ms + builder.settings.step_timeout_ms
     job_id = builder.fresh() if step.remote else ""
     dispatched = StepDispatched(runner_id="", job_id=job_id, deadline=rfc3339(until))
     builder.append("step.dispatched", dispatched, step.id, cause=received.id, chain=received.id)

@@ -61,7 +61,7 @@ def dispatch(builder: ChangeBuilder, command: Dispatch) -> Decision:
         return Decision(builder.change(), answer=False)
     if step.job.not_before_ms > builder.now_ms:
         return NOTHING
-    until = step.deadline_ms or builder.now_ms + builder.rules.step_timeout_ms
+    until = step.deadline_ms or builder.now_ms + builder.settings.step_timeout_ms
     runner_id = command.linked.connection.runner_id
     payload = StepDispatched(runner_id=runner_id, job_id=step.job.id, deadline=rfc3339(until))
     builder.append("step.dispatched", payload, step.id)
@@ -104,7 +104,7 @@ def _retry(builder: ChangeBuilder, step: Step, error: str) -> None:
             ("step.retried", StepRetried(next_attempt=attempt), step.id),
         ]
     )
-    job = Job(builder.fresh(), builder.now_ms + builder.rules.retry_delay_ms(attempt))
+    job = Job(builder.fresh(), builder.now_ms + builder.settings.retry_delay_ms(attempt))
     _queue(builder, builder.state.steps[step.id], job)
 
 

@@ -33,8 +33,8 @@ from piecework.kernel.hosted.tools import Diverged, Halt, Tools
 from piecework.kernel.model.commands import COMPLETE, FAIL, Intent
 from piecework.kernel.model.hosted import is_idle
 from piecework.kernel.model.ports import Details, Executions
-from piecework.kernel.rules import Rules
 from piecework.kernel.service.service import Kernel
+from piecework.kernel.settings import KernelSettings
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed run is taken over after this
 MOST_TRIES: Final = 5  # runs in a row that came to nothing, by a transient failure or a lost process
@@ -84,7 +84,7 @@ class Hosted:
     executor_of: Callable[[str], Executor]  # raises Unprocessable when none of this name is deployed
     wake: Callable[[str, int], None]  # an execution's id, after a delay in milliseconds
     log: Log
-    rules: Rules = field(default_factory=Rules)
+    settings: KernelSettings = field(default_factory=KernelSettings)
     clock: Callable[[], int] = now_in_ms
     token: Callable[[], str] = lambda: secrets.token_hex(16)
     renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
@@ -139,7 +139,7 @@ class Hosted:
             executor = self.executor_of(view.execution.agent_id)
         except Unprocessable:
             return self._fail(view, NO_EXECUTOR)
-        task = task_of(view, executor, deadline_ms(view, executor, self.rules, self.clock(), until_ms))
+        task = task_of(view, executor, deadline_ms(view, executor, self.settings, self.clock(), until_ms))
         tools = Tools(self.executions, self.kernel, view.execution.id, session_of(view))
         try:
             outcome = executor(task, self._facilities(task, token, tools, right))
@@ -159,7 +159,7 @@ class Hosted:
     def _facilities(self, task: Task, token: str, tools: Tools, right: Right) -> Run:
         key = piece_key("kernel", task.caller, task.execution_id)
         claim = Claim(key, token, "", after=State.RUNNING)  # an earlier run may have recorded steps
-        ends_s = (self.clock() + self.rules.execution_timeout_ms) // 1000 + STEPS_KEPT_SECONDS
+        ends_s = (self.clock() + self.settings.execution_timeout_ms) // 1000 + STEPS_KEPT_SECONDS
         return Run(
             remaining_ms=lambda: task.deadline_ms - self.clock(),
             steps=PieceSteps(self.steps, claim, lambda: ends_s),

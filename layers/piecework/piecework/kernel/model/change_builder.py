@@ -25,7 +25,7 @@ from piecework.kernel.model.kept_answers import Approvals
 from piecework.kernel.model.payloads import StepCancelled
 from piecework.kernel.model.ports import RunnerConnection
 from piecework.kernel.model.state import Connection, Execution, Job, Step, StepStatus
-from piecework.kernel.rules import ENDED_AT_ONCE, SESSION_AFTER_END_MS, Rules
+from piecework.kernel.settings import ENDED_AT_ONCE, SESSION_AFTER_END_MS, KernelSettings
 
 HISTORY_ERROR: Final = 4_096  # characters of an error that `history` keeps; the event has all of it
 
@@ -40,7 +40,7 @@ class ChangeBuilder:
     execution_id: str
     before: Execution | None
     now_ms: int
-    rules: Rules
+    settings: KernelSettings
     new_id: NewId
     events: list[Event] = field(default_factory=list)
     input: Json = None
@@ -131,7 +131,7 @@ class ChangeBuilder:
 
     def keep_session(self, *, shows_life: bool = True) -> None:
         """Give the agent its full time again; after its intents and results it has also shown life."""
-        self._extend_session(self.rules.agent_timeout_ms, shows_life=shows_life)
+        self._extend_session(self.settings.agent_timeout_ms, shows_life=shows_life)
 
     def keep_session_after_end(self) -> None:
         """An intent that comes after the end is told so for a while."""

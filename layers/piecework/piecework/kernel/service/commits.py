@@ -24,8 +24,8 @@ from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Command, Expire
 from piecework.kernel.model.evolve import LogBroken
 from piecework.kernel.model.ports import ConnectionTaken, Executions, Read, VersionConflict
-from piecework.kernel.rules import Rules
 from piecework.kernel.service.effects import Effect, follow
+from piecework.kernel.settings import KernelSettings
 
 FIRST_PAUSE: Final = 0.01  # seconds
 LONGEST_PAUSE: Final = 0.2
@@ -50,10 +50,10 @@ class Commits:
     """Carries commands out."""
 
     def __init__(
-        self, executions: Executions, rules: Rules, environment: Environment, effects: Sequence[Effect] = ()
+        self, executions: Executions, settings: KernelSettings, environment: Environment, effects: Sequence[Effect] = ()
     ) -> None:
         self._executions, self._effects = executions, effects
-        self.rules, self.environment, self.clock = rules, environment, environment.clock
+        self.settings, self.environment, self.clock = settings, environment, environment.clock
 
     def run(
         self,
@@ -105,7 +105,7 @@ class Commits:
             KernelError: it is refused.
         """
         try:
-            return decide(read, command, self.clock(), self.rules, self.environment.new_id)
+            return decide(read, command, self.clock(), self.settings, self.environment.new_id)
         except LogBroken:
             raise ExecutionTainted from None
 
@@ -123,7 +123,7 @@ class Commits:
         return max(now, read.execution.clock_ms) if read.execution else now
 
     def _must_expire(self, read: Read) -> bool:
-        return read.execution is not None and timers.must_expire(read.execution, self._now(read), self.rules)
+        return read.execution is not None and timers.must_expire(read.execution, self._now(read), self.settings)
 
     def _pause(self, conflicts: int, slept: float) -> float:
         if slept >= PATIENCE:

@@ -64,7 +64,7 @@ class Kernel:
     ) -> None:
         self._executions, self._agents, self._runners = stores.executions, stores.agents, stores.runners
         self._commits, self._assigner, self._dispatcher = commits, assigner, dispatcher
-        self._rules, self._around = commits.rules, commits.environment
+        self._settings, self._around = commits.settings, commits.environment
         self._sessions = Sessions(stores.executions, stores.agents)
         self._touching = Touching(stores, commits, assigner, dispatcher)
         self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
@@ -74,7 +74,7 @@ class Kernel:
         now = self._around.clock()
         chosen = self._assigner.choose(agent_id)
         command = Create(self._around.new_id(now), agent_id, given, labels, chosen)
-        change = decide_new(command, now, self._rules, self._around.new_id).change
+        change = decide_new(command, now, self._settings, self._around.new_id).change
         if change is None:
             raise RuntimeError("an execution is created by a change")
         self._commits.store(change)
@@ -90,7 +90,7 @@ class Kernel:
             NotFoundError: no such execution.
         """
         view = self._view(execution_id)
-        if not timers.must_expire(view.execution, self._around.clock(), self._rules):
+        if not timers.must_expire(view.execution, self._around.clock(), self._settings):
             return view
         self.touch(execution_id)
         return self._view(execution_id)
@@ -238,7 +238,7 @@ class Kernel:
     def due_ms(self, execution_id: str) -> int | None:
         """When an execution must be looked at next; None when it is gone."""
         execution = self._executions.read(execution_id).execution
-        return timers.due_at(execution, self._rules) if execution else None
+        return timers.due_at(execution, self._settings) if execution else None
 
     def touch(self, execution_id: str) -> Touched | None:
         """Do what an execution's timers ask for now; None if it is gone."""

@@ -25,7 +25,7 @@ class Touching:
     def __init__(self, stores: Stores, commits: Commits, assigner: RoundRobin, dispatcher: Queues) -> None:
         self._executions, self._agents, self._commits = stores.executions, stores.agents, commits
         self._assigner, self._dispatcher = assigner, dispatcher
-        self._rules, self._clock = commits.rules, commits.clock
+        self._settings, self._clock = commits.settings, commits.clock
 
     def touch(self, execution_id: str) -> Touched | None:
         """Settle what is due, then move the execution's own due time on, so that it is not met again at once.
@@ -35,7 +35,7 @@ class Touching:
         execution = self._executions.read(execution_id).execution
         if execution is None:
             return None
-        now, due_ms = max(self._clock(), execution.clock_ms), timers.due_at(execution, self._rules)
+        now, due_ms = max(self._clock(), execution.clock_ms), timers.due_at(execution, self._settings)
         if execution.status.is_terminal:
             is_over = now >= due_ms
             if is_over:
@@ -43,17 +43,17 @@ class Touching:
             return Touched(due_ms, has_acted=is_over)
         self._settle(execution, now)
         after = self._executions.read(execution_id).execution
-        if after and not after.status.is_terminal and timers.due_at(after, self._rules) <= now:
+        if after and not after.status.is_terminal and timers.due_at(after, self._settings) <= now:
             self._commits.run_command(execution_id, Look())
         return Touched(due_ms, has_acted=after is None or after.sequence != execution.sequence)
 
     def _settle(self, execution: Execution, now_ms: int) -> None:
-        if timers.must_expire(execution, now_ms, self._rules):
+        if timers.must_expire(execution, now_ms, self._settings):
             self._commits.run_command(execution.id, Look())  # as every command, it settles first what has come
             return
         self._retry(execution, now_ms)
         unattended = execution.unattended_at_ms
-        if unattended is not None and now_ms >= unattended + self._rules.agent_timeout_ms:
+        if unattended is not None and now_ms >= unattended + self._settings.agent_timeout_ms:
             self._recover(execution, now_ms)
         elif execution.is_waiting:
             self._assigner.give(execution)

@@ -31,7 +31,7 @@ from piecework.kernel.model.ports import (
     Summary,
     VersionConflict,
 )
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
 from piecework.kernel.store.items import decided_from, events_from, execution_from, history_from, outcome_from
 from piecework.kernel.store.lists import KernelLists
@@ -46,9 +46,9 @@ AFTER_ALL: Final = "~"  # sorts after every digit
 class KernelTable(Executions):
     """Executions in DynamoDB; due times go to their own table in the same transaction."""
 
-    def __init__(self, table: Table, due_table: str, values: KernelValues, rules: Rules) -> None:
+    def __init__(self, table: Table, due_table: str, values: KernelValues, settings: KernelSettings) -> None:
         self._table, self._due_table, self._values = table, due_table, values
-        self._planner = Planner(due_table, values, rules)
+        self._planner = Planner(due_table, values, settings)
         self._lists = KernelLists(table, self._labels)
 
     def read(

@@ -16,7 +16,7 @@ from piecework.kernel.model.changes import Change, JobPush, Push
 from piecework.kernel.model.dues import EXECUTION_DUE
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.model.timers import due_at
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
 from piecework.kernel.store.items import approval_of, events_value, execution_item, is_long, push_value, queued_item
 from piecework.kernel.store.leases import SAME
@@ -42,8 +42,8 @@ class Plan:
 class Planner:
     """Lays changes out as writes; long values go to the bucket on the way."""
 
-    def __init__(self, due_table: str, values: KernelValues, rules: Rules) -> None:
-        self._due_table, self._values, self._rules = due_table, values, rules
+    def __init__(self, due_table: str, values: KernelValues, settings: KernelSettings) -> None:
+        self._due_table, self._values, self._settings = due_table, values, settings
 
     def plan(self, change: Change, write: str) -> Plan:
         """Everything the change writes."""
@@ -58,7 +58,7 @@ class Planner:
 
     def due(self, execution: Execution) -> Due:
         """When the execution must be looked at."""
-        return Due(due_at(execution, self._rules), EXECUTION_DUE, execution.id)
+        return Due(due_at(execution, self._settings), EXECUTION_DUE, execution.id)
 
     def _execution(self, change: Change, write: str) -> Write:
         item = execution_item(change.after, write)
@@ -148,7 +148,7 @@ class Planner:
             yield Delete(keys.queued(job.tool_id, job.not_before_ms, job.job_id))
 
     def _session(self, execution: Execution, session_id: str) -> Item:
-        ends_ms = execution.created_at_ms + self._rules.execution_timeout_ms + self._rules.retention_ms
+        ends_ms = execution.created_at_ms + self._settings.execution_timeout_ms + self._settings.retention_ms
         expires = (ends_ms + DAY_MS) // 1000
         return at(keys.session(session_id)) | {"execution_id": execution.id, "expires_at": expires}
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from piecework.errors import PieceworkError
 from piecework.kernel.model.ports import Agents, Consumer, RunnerConnection, Runners
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.push_streams import PushStream
 
 MOST_AT_ONCE: Final = 100  # leases in one request, as many as a transaction holds
@@ -19,8 +19,8 @@ MOST_AT_ONCE: Final = 100  # leases in one request, as many as a transaction hol
 class Keeper:
     """Renews what is due."""
 
-    def __init__(self, agents: Agents, runners: Runners, rules: Rules, clock: Callable[[], int]) -> None:
-        self._agents, self._runners, self._rules, self._clock = agents, runners, rules, clock
+    def __init__(self, agents: Agents, runners: Runners, settings: KernelSettings, clock: Callable[[], int]) -> None:
+        self._agents, self._runners, self._settings, self._clock = agents, runners, settings, clock
         self._group = MOST_AT_ONCE
 
     def keep(self, streams: Sequence[PushStream]) -> list[PushStream]:
@@ -45,7 +45,7 @@ class Keeper:
 
     def _renew(self, group: list[PushStream]) -> list[PushStream]:
         now = self._clock()
-        until = now + self._rules.lease_ms
+        until = now + self._settings.lease_ms
         consumers = [stream.lease for stream in group if isinstance(stream.lease, Consumer)]
         linked = [stream.lease for stream in group if isinstance(stream.lease, RunnerConnection)]
         gone: set[Consumer | RunnerConnection] = set()

@@ -7,7 +7,7 @@ from piecework.errors import PieceworkError
 from piecework.kernel.errors import NotFoundError
 from piecework.kernel.model.events import TERMINAL
 from piecework.kernel.model.ports import Executions
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.push_streams import Step
 from piecework.kernel.wire.frames import event_body, frame
 
@@ -19,7 +19,7 @@ class Monitor:
     """One reader of a log; driven from outside like the other streams."""
 
     def __init__(
-        self, execution_id: str, after: int, executions: Executions, rules: Rules, clock: Callable[[], int]
+        self, execution_id: str, after: int, executions: Executions, settings: KernelSettings, clock: Callable[[], int]
     ) -> None:
         """Raises NotFoundError when there is no such execution."""
         execution = executions.read(execution_id).execution
@@ -27,8 +27,8 @@ class Monitor:
             raise NotFoundError(f"execution {execution_id}")
         self._id, self._after, self._executions = execution_id, after, executions
         self._clock = clock
-        self.heartbeat_ms, self._next_round = rules.heartbeat_ms, clock() + rules.heartbeat_ms
-        self._cut_at = clock() + LIFE_MS if rules.rotation_ms else None
+        self.heartbeat_ms, self._next_round = settings.heartbeat_ms, clock() + settings.heartbeat_ms
+        self._cut_at = clock() + LIFE_MS if settings.rotation_ms else None
         self._ends_at = execution.sequence if execution.status.is_terminal else None
         self.is_over = self._has_told_all  # there is nothing to open a stream for
 

@@ -6,10 +6,10 @@ from typing import Protocol
 
 from piecework.kernel.model.ports import Outbox, Stores
 from piecework.kernel.model.state import Connection
-from piecework.kernel.rules import Rules
 from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel
+from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.feeds import AgentFeed, RunnerFeed
 from piecework.kernel.streams.keeping import Keeper
 from piecework.kernel.streams.liveness import Liveness
@@ -40,31 +40,31 @@ class Streams:
     assigner: RoundRobin
     dispatcher: Queues
     liveness: Liveness
-    rules: Rules
+    settings: KernelSettings
     clock: Callable[[], int]
 
     def agent(self, agent_id: str, consumer_id: str) -> PushStream:
         """Connect a consumer; an older connection of it is replaced, and its sessions are adopted."""
-        consumer, _ = self.stores.agents.connect(agent_id, consumer_id, self.clock() + self.rules.lease_ms)
+        consumer, _ = self.stores.agents.connect(agent_id, consumer_id, self.clock() + self.settings.lease_ms)
         feed = AgentFeed(consumer, self.stores, self.kernel, self.assigner, self.liveness.expect_agent)
-        return PushStream(feed, self.outbox, self.rules, self.clock)
+        return PushStream(feed, self.outbox, self.settings, self.clock)
 
     def runner(self, runner_id: str, consumer_id: str, tools: Sequence[str]) -> PushStream:
         """Connect a runner. It counts as idle, but for one that comes back after we ended its stream on purpose."""
-        connection, until_ms = Connection(runner_id, consumer_id), self.clock() + self.rules.lease_ms
+        connection, until_ms = Connection(runner_id, consumer_id), self.clock() + self.settings.lease_ms
         linked, _ = self.stores.runners.connect(connection, tools, until_ms)
-        if linked.job_id and not self.rules.rotation_ms:
+        if linked.job_id and not self.settings.rotation_ms:
             self.stores.runners.free(connection, linked.job_id)
         feed = RunnerFeed(linked, self.stores, self.kernel, self.dispatcher, self.liveness.expect_runner)
-        return PushStream(feed, self.outbox, self.rules, self.clock)
+        return PushStream(feed, self.outbox, self.settings, self.clock)
 
     def monitor(self, execution_id: str, after: int) -> Monitor:
         """Follow an execution's log. Raises NotFoundError."""
-        return Monitor(execution_id, after, self.stores.executions, self.rules, self.clock)
+        return Monitor(execution_id, after, self.stores.executions, self.settings, self.clock)
 
     def keeper(self) -> Keeper:
         """Who renews the leases of the agent and runner streams that are open."""
-        return Keeper(self.stores.agents, self.stores.runners, self.rules, self.clock)
+        return Keeper(self.stores.agents, self.stores.runners, self.settings, self.clock)
 
     def look_at_agent(self, agent_id: str, consumer_id: str) -> None:
         """Look at a consumer whose grace is over, without waiting for its due time to be swept."""

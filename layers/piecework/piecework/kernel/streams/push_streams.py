@@ -21,8 +21,8 @@ from typing import Final, Protocol
 
 from piecework.errors import PieceworkError, Unavailable
 from piecework.kernel.model.ports import Consumer, Message, Outbox, RunnerConnection
-from piecework.kernel.rules import Rules
 from piecework.kernel.service.meeting import met
+from piecework.kernel.settings import KernelSettings
 
 PAGE: Final = 100  # messages that are read at once
 KEPT_MS: Final = 10_000  # how long a written message stays for a successor; two heartbeats. Assignments: until used
@@ -89,14 +89,14 @@ class LastCall(Exception):
 class PushStream:
     """One open connection of an agent's consumer or a runner's."""
 
-    def __init__(self, feed: Feed, outbox: Outbox, rules: Rules, clock: Callable[[], int]) -> None:
-        self._feed, self._outbox, self._rules, self._clock = feed, outbox, rules, clock
+    def __init__(self, feed: Feed, outbox: Outbox, settings: KernelSettings, clock: Callable[[], int]) -> None:
+        self._feed, self._outbox, self._settings, self._clock = feed, outbox, settings, clock
         now = clock()
-        self.heartbeat_ms, self.lease_due_ms = rules.heartbeat_ms, now + rules.heartbeat_ms
-        self._next_round = now + rules.heartbeat_ms
-        self._rotates_at = now + rules.rotation_ms if rules.rotation_ms else None
-        self._margin_ms = min(LAST_CALL_MS, rules.rotation_ms // 4)
-        self._last_call = now + rules.rotation_ms - self._margin_ms
+        self.heartbeat_ms, self.lease_due_ms = settings.heartbeat_ms, now + settings.heartbeat_ms
+        self._next_round = now + settings.heartbeat_ms
+        self._rotates_at = now + settings.rotation_ms if settings.rotation_ms else None
+        self._margin_ms = min(LAST_CALL_MS, settings.rotation_ms // 4)
+        self._last_call = now + settings.rotation_ms - self._margin_ms
         self._seeks = True
         self._is_replaced = False
         self._unwritten: list[Message] = []  # in this step's frames
@@ -157,8 +157,8 @@ class PushStream:
             if self._feed.is_once(message):
                 self._feed.undo(message)
         self._unwritten.clear()
-        self._feed.end(self._clock() + self._rules.lost_grace_ms)
-        return self._rules.lost_grace_ms
+        self._feed.end(self._clock() + self._settings.lost_grace_ms)
+        return self._settings.lost_grace_ms
 
     @property
     def _is_unsure(self) -> bool:
@@ -173,7 +173,7 @@ class PushStream:
         once = [key for key, written in self._written.items() if written.is_once]
         if once:
             self._remove(once)
-        self._feed.end(self._clock() + self._rules.rotation_grace_ms)
+        self._feed.end(self._clock() + self._settings.rotation_grace_ms)
         return Step(tuple(frames), ends=True)
 
     def _collect(self, now: int, frames: list[bytes]) -> None:

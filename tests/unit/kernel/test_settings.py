@@ -11,28 +11,32 @@ from piecework.kernel.model.commands import Cancel, Intent, StepResult
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.evolve import LogBroken, fold
 from piecework.kernel.policy.verdicts import Decision, Verdict
-from piecework.kernel.rules import Rules
+from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.story import DENY, Story
 
 
 def test_times_are_read_as_go_writes_them():
-    rules = Rules.from_env({"REBUNO_AGENT_TIMEOUT": "2s", "REBUNO_EXECUTION_TIMEOUT": "1h30m"})
+    settings = KernelSettings.from_env({"REBUNO_AGENT_TIMEOUT": "2s", "REBUNO_EXECUTION_TIMEOUT": "1h30m"})
 
-    assert (rules.agent_timeout_ms, rules.execution_timeout_ms, rules.step_timeout_ms) == (2_000, 5_400_000, 300_000)
-    assert Rules.from_env({}) == Rules()
-    assert Rules.from_env({"PIECEWORK_KERNEL_ROTATION": "45s"}).rotation_ms == 45_000
+    assert (settings.agent_timeout_ms, settings.execution_timeout_ms, settings.step_timeout_ms) == (
+        2_000,
+        5_400_000,
+        300_000,
+    )
+    assert KernelSettings.from_env({}) == KernelSettings()
+    assert KernelSettings.from_env({"PIECEWORK_KERNEL_ROTATION": "45s"}).rotation_ms == 45_000
 
 
 def test_every_bad_time_is_named():
     with pytest.raises(SettingsError) as refused:
-        Rules.from_env({"REBUNO_AGENT_TIMEOUT": "soon", "PIECEWORK_KERNEL_ROTATION": "-1s"})
+        KernelSettings.from_env({"REBUNO_AGENT_TIMEOUT": "soon", "PIECEWORK_KERNEL_ROTATION": "-1s"})
 
     assert "REBUNO_AGENT_TIMEOUT" in refused.value.message
     assert "PIECEWORK_KERNEL_ROTATION" in refused.value.message
 
 
 def test_retries_wait_two_then_four_seconds_up_to_the_cap():
-    assert [Rules().retry_delay_ms(attempt) for attempt in (2, 3, 9)] == [2_000, 4_000, 30_000]
+    assert [KernelSettings().retry_delay_ms(attempt) for attempt in (2, 3, 9)] == [2_000, 4_000, 30_000]
 
 
 def test_ids_are_uuids_of_version_seven_that_sort_by_time():

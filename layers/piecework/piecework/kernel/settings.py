@@ -32,7 +32,7 @@ LONGEST_KEPT_MS: Final = 3_600 * DAY_MS  # the bucket drops what nobody removed 
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class KernelSettings:
     """Every time the kernel goes by, in milliseconds."""
 
     execution_timeout_ms: int = 3_600_000
