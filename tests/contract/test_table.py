@@ -378,6 +378,12 @@ def test_only_a_repeat_recognises_the_row_that_its_first_try_left(verb, landed, 
     assert not WRITES[verb](says(failure(FAILED, item=differs, tries=1))[0])
 
 
+def test_a_repeat_that_met_a_transaction_first_still_recognises_its_first_try():
+    met = failure("TransactionConflictException", tries=1)
+
+    assert says(met, failure(FAILED, item=row(KEY, n=1)))[0].update(KEY, "SET n = :n", {"n": 1}, PRESENT).done
+
+
 def test_what_says_of_itself_what_is_its_own_is_not_taken_for_anothers_that_looks_alike():
     anothers = failure(FAILED, item=row(KEY, claim="another", lease=5), tries=1)
     table = says(anothers)[0]
@@ -434,7 +440,7 @@ def test_keys_that_a_batch_left_over_are_asked_for_again_and_alone():
 
     assert table.find([KEY, ("p", "two")]) == {KEY: ROW}
     asked = [len(given["RequestItems"]["t"]["Keys"]) for _, given in client.asked]
-    assert asked == [2, 2, 1] and len(pauses) == 1  # a pause only when nothing at all was read
+    assert asked == [2, 2, 1] and len(pauses) == 2
 
 
 def test_keys_that_are_always_left_over_are_no_absent_rows():

@@ -84,16 +84,9 @@ class Table:
         wanted = list(dict.fromkeys(keys))
         how: Item = ({} if hint else {"ConsistentRead": True}) | ({"ProjectionExpression": only} if only else {})
         for start in range(0, len(wanted), READ_AT_ONCE):
-            asked = [typed(at(key)) for key in wanted[start : start + READ_AT_ONCE]]
-            left = self._found(asked, how, found)
-            for attempt in range(0 if hint else TRIES - 1):
-                if not left:
-                    break
-                if len(left) == len(asked):
-                    self.pause(attempt)
-                asked, left = left, self._found(left, how, found)
+            left = self._found([typed(at(key)) for key in wanted[start : start + READ_AT_ONCE]], how, found)
             if left and not hint:
-                raise self.busy()
+                self._find_rest(left, how, found)
         return found
 
     def query(
@@ -200,13 +193,17 @@ class Table:
     def _single(self, write: Write, returning: str = "") -> Written:
         given = write.given(self.name) | ({"ReturnValues": returning} if returning else {})
         given |= {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"} if write.condition else {}
+        is_repeat = False
         for attempt in range(TRIES):
             with aws_errors(self._what):
                 try:
                     return Written(True, plain(self._call(write)(**given).get("Attributes", {})))
                 except ClientError as error:
+                    is_repeat = is_repeat or _was_repeated(error)
                     if error_code(error) == f"{CONDITION_FAILED}Exception":
-                        return _unmet(write, error)
+                        standing: Any = error.response.get("Item") or {}
+                        row = plain(standing)
+                        return Written(write.is_done(row, is_repeat=is_repeat), row)
                     if error_code(error) != f"{CONFLICT}Exception":
                         raise
             self.pause(attempt)
@@ -219,6 +216,14 @@ class Table:
             case Update():
                 return self._client.update_item
         return self._client.delete_item
+
+    def _find_rest(self, keys: list[Item], how: Item, found: dict[Key, Item]) -> None:
+        for attempt in range(TRIES - 1):
+            self.pause(attempt)
+            keys = self._found(keys, how, found)
+            if not keys:
+                return
+        raise self.busy()
 
     def _found(self, keys: list[Item], how: Item, found: dict[Key, Item]) -> list[Item]:
         """Add the rows of one batch read to what was found; the keys that it left over."""
@@ -283,9 +288,7 @@ def _is_own(write: Write, reason: Mapping[str, Any]) -> bool:
     return _has_token(write) and standing is not None and write.is_done(plain(standing), is_repeat=False)
 
 
-def _unmet(write: Write, error: ClientError) -> Written:
-    """A condition that did not hold: whether that was our own first try's doing, and what stands in the way."""
-    standing: Any = error.response.get("Item") or {}
+def _was_repeated(error: ClientError) -> bool:
+    """Whether AWS's client had sent this request before, and lost the answer."""
     metadata: Any = error.response.get("ResponseMetadata", {})
-    row = plain(standing)
-    return Written(write.is_done(row, is_repeat=metadata.get("RetryAttempts", 0) > 0), row)
+    return bool(metadata.get("RetryAttempts", 0))

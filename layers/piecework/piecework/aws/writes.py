@@ -1,16 +1,16 @@
 """Conditional writes, as requests carry them, and how a repeated one recognises what its own first try wrote.
 
-AWS's client repeats a request whose answer was lost. When the first try was done, the condition of the second fails at
-our own row:
+AWS's client repeats a request whose answer was lost. When the first try was done, our own row fails the condition of
+the second one:
 
-    first try   done, answer lost
-    repeat      condition fails, and the answer holds the row in the way: ours by its token, or by what it holds
+    first try   is done; the answer is lost
+    repeat      its condition fails; the answer holds the row in the way, which is ours by its token or by what it holds
 
 A write that says `ours` is recognised by these attributes, however often it is sent. A put whose item has a `write`,
 drawn anew for each put, is recognised by that. Any other is recognised only when it was sent before, by a row that is
 as the first try would have left it; where another's write could leave the same row, say `ours`.
 
-In expressions `#name` stands for the attribute of that name, which DynamoDB would take for a word of its own.
+In expressions `#name` stands for the attribute of that name: DynamoDB has reserved many names for itself.
 """
 
 from __future__ import annotations
