@@ -1,5 +1,6 @@
 """Crashes on purpose: stops a flow before or after its n-th call to AWS, as a killed process would."""
 
+import fcntl
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -54,8 +55,11 @@ class Tapped:
 
 
 def report(flow: str, points: int, violations: list[str]) -> None:
-    """Add one flow's figures to `build/crash.json`."""
+    """Add one flow's figures to `build/crash.json`, which all processes of a run share."""
     REPORT.parent.mkdir(exist_ok=True)
-    figures = json.loads(REPORT.read_text()) if REPORT.exists() else {}
-    figures[flow] = {"points": points, "violations": len(violations)}
-    REPORT.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+    with REPORT.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        figures = json.loads(file.read() or "{}") | {flow: {"points": points, "violations": len(violations)}}
+        file.truncate(0)
+        file.write(json.dumps(figures, indent=1, sort_keys=True) + "\n")
