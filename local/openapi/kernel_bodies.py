@@ -2,14 +2,11 @@
 
 from typing import Any, Final
 
-from kernel.http import agents, executions, runners
 from kernel.http.reading import Lenient
 from local.openapi.parts import COUNT, REF, STRING, Schema, an_object, ref
-from piecework.kernel.edge import ID_BYTES
 from piecework.kernel.model.events import TYPES
 from piecework.kernel.model.state import Status
 
-ERROR_BYTES: Final = 4_096
 UUID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}
 TIME: Final[Schema] = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,}Z$"}
 STATUS: Final[Schema] = {"enum": [status.value for status in Status]}
@@ -25,30 +22,6 @@ CODES: Final = {
     503: "SERVICE_UNAVAILABLE",
 }
 
-# model → members that must be there
-REQUESTS: Final[dict[type[Lenient], tuple[str, ...]]] = {
-    executions.CreateBody: ("agent_id",),
-    executions.SignalBody: ("signal_type",),
-    agents.IntentBody: ("execution_id", "session_id", "intent"),
-    agents.IntentPart: ("type",),
-    agents.StepResultBody: ("execution_id", "session_id", "step_id", "success"),
-    runners.JobResultBody: ("job_id", "execution_id", "step_id", "success"),
-    runners.StartedBody: ("execution_id", "runner_id"),
-    runners.CapabilitiesBody: ("tools",),
-    runners.Tool: ("id",),
-    runners.ToolsBody: ("tools",),
-}
-# What the models leave to the code behind them; lengths are of UTF-8 bytes.
-REFINED: Final[dict[str, Schema]] = {
-    "CreateBody.agent_id": {"maxLength": ID_BYTES},
-    "IntentPart.type": {"enum": ["invoke_tool", "wait", "complete", "fail"]},
-    "IntentPart.tool_id": {"maxLength": ID_BYTES, "description": "for invoke_tool, which needs it"},
-    "IntentPart.signal_type": {"maxLength": ID_BYTES, "description": "for wait, which needs it"},
-    "IntentPart.error": {"maxLength": ERROR_BYTES, "description": "for fail, which needs it"},
-    "IntentPart.idempotency_key": {"description": "the same key is answered the same, and nothing is done again"},
-    "StartedBody.runner_id": {"maxLength": ID_BYTES},
-    "Tool.id": {"maxLength": ID_BYTES},
-}
 ROW: Final[Schema] = {
     "id": UUID,
     "status": STATUS,
@@ -131,24 +104,23 @@ ANSWERS: Final[dict[str, Schema]] = {
 
 def schemas() -> dict[str, Any]:
     """Every named schema."""
-    return {**{model.__name__: _request(model) for model in REQUESTS}, **ANSWERS}
+    return {**{model.__name__: _request(model) for model in Lenient.__subclasses__()}, **ANSWERS}
 
 
 def _request(model: type[Lenient]) -> Schema:
     """A model's schema with what must be there; null stands for a member that is absent."""
     schema: Schema = model.model_json_schema(ref_template=REF)
     schema.pop("$defs", None)
-    required = list(REQUESTS[model])
-    schema["required"] = required
+    schema["required"] = [name for name in schema["properties"] if name in model.NEEDED]
     for name, given in schema["properties"].items():
-        schema["properties"][name] = _member(f"{model.__name__}.{name}", given, name in required)
+        schema["properties"][name] = _member(given, name in schema["required"])
     return schema
 
 
-def _member(where: str, given: Schema, is_required: bool) -> Schema:
+def _member(given: Schema, is_required: bool) -> Schema:
     given = {key: value for key, value in given.items() if key not in ("default", "title")}
-    kinds = [kind for kind in given.pop("anyOf", [given]) if kind != {"type": "null"}]
-    made = {**kinds[0], **REFINED.get(where, {})}
+    kinds = [kind for kind in given.pop("anyOf", [{}]) if kind != {"type": "null"}]
+    made = {**kinds[0], **given}
     if is_required:
         return {**made, "minLength": 1} if made.get("type") == "string" and "enum" not in made else made
     is_anything = "type" not in made and "$ref" not in made

@@ -1,17 +1,20 @@
 """/v0/agents…: intents and results of local steps (specification sections 2.9 and 2.10)."""
 
-from typing import Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
+from kernel.http.documented import answers, takes
 from kernel.http.doors import door_of
 from kernel.http.edge import Line
-from kernel.http.reading import Lenient, read
+from kernel.http.reading import ID_LENGTH, Lenient, read
 from piecework.jsons import Json
-from piecework.kernel.errors import ValidationError
 from piecework.kernel.model.commands import Intent
+
+INTENTS: Final = ("invoke_tool", "wait", "complete", "fail")
+ERROR_BYTES: Final = 4_096
 
 router = APIRouter()
 
@@ -19,13 +22,15 @@ router = APIRouter()
 class IntentPart(Lenient):
     """What the agent wants; which members count depends on its type."""
 
-    type: str | None = None
-    tool_id: str = ""
+    NEEDED = ("type",)
+
+    type: Annotated[str | None, Field(json_schema_extra={"enum": list(INTENTS)})] = None
+    tool_id: Annotated[str, ID_LENGTH] = Field("", description="for invoke_tool, which needs it")
     arguments: Any = None
     output: Any = None
-    error: str = ""
-    signal_type: str = ""
-    idempotency_key: str = ""
+    error: str = Field("", description="for fail, which needs it", json_schema_extra={"maxLength": ERROR_BYTES})
+    signal_type: Annotated[str, ID_LENGTH] = Field("", description="for wait, which needs it")
+    idempotency_key: str = Field("", description="the same key is answered the same, and nothing is done again")
     remote: bool = False
 
     @model_validator(mode="before")
@@ -40,6 +45,8 @@ class IntentPart(Lenient):
 class IntentBody(Lenient):
     """An intent with the session's credential."""
 
+    NEEDED = ("execution_id", "session_id", "intent")
+
     execution_id: str | None = None
     session_id: str | None = None
     intent: IntentPart = Field(default_factory=IntentPart)
@@ -47,6 +54,8 @@ class IntentBody(Lenient):
 
 class StepResultBody(Lenient):
     """How a local step ended."""
+
+    NEEDED = ("execution_id", "session_id", "step_id", "success")
 
     execution_id: str | None = None
     session_id: str | None = None
@@ -56,27 +65,23 @@ class StepResultBody(Lenient):
     error: str = ""
 
 
-@router.post("/v0/agents/intent")
+@router.post("/v0/agents/intent", responses=answers("IntentResult", 400, 404, 409), openapi_extra=takes(IntentBody))
 async def intent(request: Request) -> Response:
     """Invoke a tool, wait, complete or fail."""
     body = await read(IntentBody, request)
-    body.needed("execution_id", "session_id")
-    body.intent.needed("type")
+    body.intent.check_needed()
     door = door_of(request)
     answer = await door.call(door.kernel.intent, str(body.execution_id), str(body.session_id), _intent(body.intent))
     return Line(answer)
 
 
-@router.post("/v0/agents/step-result")
+@router.post("/v0/agents/step-result", responses=answers("Done", 400, 404, 409), openapi_extra=takes(StepResultBody))
 async def step_result(request: Request) -> Response:
     """Report a local step."""
     body = await read(StepResultBody, request)
-    body.needed("execution_id", "session_id", "step_id")
-    if body.success is None:
-        raise ValidationError("success is required")
     door = door_of(request)
     ids = (str(body.execution_id), str(body.session_id), str(body.step_id))
-    await door.call(door.kernel.step_result, *ids, body.success, body.data, body.error)
+    await door.call(door.kernel.step_result, *ids, bool(body.success), body.data, body.error)
     return Line({"status": "ok"})
 
 

@@ -1,13 +1,14 @@
 """/v0/executions…: create, list, show, cancel, signal, read the log (specification sections 2.2 to 2.7)."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from kernel.http.documented import answers, asks, query, takes
 from kernel.http.doors import caller_of, door_of
 from kernel.http.edge import Line, note
-from kernel.http.reading import Lenient, read
+from kernel.http.reading import ID_LENGTH, Lenient, read
 from kernel.http.views import approval_body, execution_body, row_body
 from piecework.jsons import Json
 from piecework.kernel.edge import checked_id, natural
@@ -21,13 +22,25 @@ LIST_MOST: Final = 200
 EVENTS_LIMIT: Final = 100
 EVENTS_MOST: Final = 1000
 
+LIMIT: Final = query(f"a number; {LIST_LIMIT} unless it is one, {LIST_MOST} at most")
+EVENTS_PAGE: Final = query(f"a number; {EVENTS_LIMIT} unless it is one, {EVENTS_MOST} at most")
+AFTER: Final = query("the last event that is known; what is no number counts as 0")
+LISTED: Final = {
+    "status": query("only those in this status", {"enum": ["", *(status.value for status in Status)]}),
+    "agent_id": query("only those of this agent"),
+    "label": query("`key:value`; several must all match", {"type": "array", "items": {"pattern": "^[^:]+:"}}),
+    "cursor": query("the next_cursor of the page before"),
+}
+
 router = APIRouter()
 
 
 class CreateBody(Lenient):
     """A new execution."""
 
-    agent_id: str | None = None
+    NEEDED = ("agent_id",)
+
+    agent_id: Annotated[str | None, ID_LENGTH] = None
     input: Any = None
     labels: dict[str, str] | None = None
 
@@ -35,15 +48,18 @@ class CreateBody(Lenient):
 class SignalBody(Lenient):
     """A signal; the payload may be any JSON."""
 
+    NEEDED = ("signal_type",)
+
     signal_type: str | None = None
     payload: Any = None
 
 
-@router.post("/v0/executions", status_code=201)
+@router.post(
+    "/v0/executions", status_code=201, responses=answers("Execution", 400, status=201), openapi_extra=takes(CreateBody)
+)
 async def create(request: Request) -> Response:
     """Create an execution, and give it to a connected consumer if there is one."""
     body = await read(CreateBody, request)
-    body.needed("agent_id")
     agent_id = checked_id("agent_id", str(body.agent_id))
     door = door_of(request)
     view = await door.call(door.kernel.create, agent_id, body.input, body.labels or {})
@@ -51,7 +67,7 @@ async def create(request: Request) -> Response:
     return Line(execution_body(view), 201)
 
 
-@router.get("/v0/executions")
+@router.get("/v0/executions", responses=answers("Executions", 400), openapi_extra=asks(**LISTED, limit=LIMIT))
 async def listed(request: Request) -> Response:
     """A page of executions, newest first."""
     query = request.query_params
@@ -62,31 +78,38 @@ async def listed(request: Request) -> Response:
     return Line({"executions": [row_body(row) for row in rows], "next_cursor": cursor})
 
 
-@router.get("/v0/executions/{execution_id}")
+@router.get("/v0/executions/{execution_id}", responses=answers("Execution", 400, 404))
 async def show(request: Request, execution_id: str) -> Response:
     """One execution."""
     door = door_of(request)
     return Line(execution_body(await door.call(door.kernel.get, execution_id)))
 
 
-@router.post("/v0/executions/{execution_id}/cancel")
+@router.post("/v0/executions/{execution_id}/cancel", responses=answers("Execution", 400, 404, 409))
 async def cancel(request: Request, execution_id: str) -> Response:
     """End an execution; no body is needed, and none is read."""
     door = door_of(request)
     return Line(execution_body(await door.call(door.kernel.cancel, execution_id)))
 
 
-@router.post("/v0/executions/{execution_id}/signal")
+@router.post(
+    "/v0/executions/{execution_id}/signal",
+    responses=answers("Signalled", 400, 404, 409),
+    openapi_extra=takes(SignalBody),
+)
 async def signal(request: Request, execution_id: str) -> Response:
     """Send a signal, or answer an approval."""
     body = await read(SignalBody, request)
-    body.needed("signal_type")
     door = door_of(request)
     kind, by = str(body.signal_type), caller_of(request)
     return Line({"status": "ok"} | await door.call(door.kernel.signal, execution_id, kind, body.payload, by))
 
 
-@router.get("/v0/executions/{execution_id}/events")
+@router.get(
+    "/v0/executions/{execution_id}/events",
+    responses=answers("Events", 400, 404),
+    openapi_extra=asks(after_sequence=AFTER, limit=EVENTS_PAGE),
+)
 async def events(request: Request, execution_id: str) -> Response:
     """A page of an execution's log; empty for one that is unknown."""
     query = request.query_params
@@ -98,7 +121,7 @@ async def events(request: Request, execution_id: str) -> Response:
     return Line({"events": [event_body(event) for event in page], "latest_sequence": latest})
 
 
-@router.get("/v0/approvals")
+@router.get("/v0/approvals", responses=answers("Approvals"), openapi_extra=asks(limit=LIMIT))
 async def approvals(request: Request) -> Response:
     """Steps that wait for a person, the oldest first."""
     limit = natural(request.query_params.get("limit"), LIST_LIMIT, LIST_MOST) or LIST_LIMIT

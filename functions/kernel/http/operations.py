@@ -1,8 +1,9 @@
 """/v0/health, /v0/ready and /metrics (specification sections 2.16 and 7)."""
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
+from kernel.http.documented import answers
 from kernel.http.doors import door_of
 from kernel.http.edge import Line
 from piecework.errors import PieceworkError
@@ -12,13 +13,13 @@ from piecework.kernel.model import metrics
 router = APIRouter()
 
 
-@router.get("/v0/health")
+@router.get("/v0/health", responses=answers("Done"))
 async def health() -> Response:
     """That the door answers; storage is not asked."""
     return Line({"status": "ok"})
 
 
-@router.get("/v0/ready")
+@router.get("/v0/ready", responses=answers("Ready"))
 async def ready(request: Request) -> Response:
     """That storage answers too."""
     door = door_of(request)
@@ -29,7 +30,7 @@ async def ready(request: Request) -> Response:
     return Line({"status": "ready"})
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse, response_description="numbers")
 async def prometheus(request: Request) -> Response:
     """Numbers over all copies, in Prometheus' text format."""
     door = door_of(request)

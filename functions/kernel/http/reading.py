@@ -1,10 +1,10 @@
 """Request bodies as section 2.1 asks: the first JSON value counts, unknown fields do not, wrong types are refused."""
 
 import json
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, ClassVar, Final, TypeVar
 
 from fastapi import Request
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic import ValidationError as Misfit
 
 from kernel.http.edge import NAMED, note
@@ -16,7 +16,7 @@ from piecework.kernel.errors import ValidationError
 BODY_BYTES: Final = 1_048_576
 MAX_DEPTH: Final = 140  # nested containers, as at the other doors
 SPACE: Final = " \t\r\n"
-Body = TypeVar("Body", bound=BaseModel)
+Body = TypeVar("Body", bound="Lenient")
 
 
 def _id(text: str | None) -> str | None:
@@ -25,17 +25,19 @@ def _id(text: str | None) -> str | None:
     return text
 
 
-Id = Annotated[str, AfterValidator(_id)]
+ID_LENGTH: Final = Field(json_schema_extra={"maxLength": ID_BYTES})  # in the document; the code counts bytes
+Id = Annotated[str, AfterValidator(_id), ID_LENGTH]
 
 
 class Lenient(BaseModel):
     """A body: types are strict, unknown fields are ignored, null is absent."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
+    NEEDED: ClassVar[tuple[str, ...]] = ()
 
-    def needed(self, *names: str) -> None:
-        """Raises ValidationError naming every field that is missing or empty."""
-        missing = [name for name in names if getattr(self, name) in (None, "")]
+    def check_needed(self) -> None:
+        """Raises ValidationError naming every needed field that is missing or empty."""
+        missing = [name for name in self.NEEDED if getattr(self, name) in (None, "")]
         if missing:
             raise ValidationError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} required")
 
@@ -73,6 +75,7 @@ async def read(model: type[Body], request: Request) -> Body:
         where = ".".join(str(part) for part in first["loc"]) or "body"
         raise ValidationError(f"{where}: {first['msg']}") from None
     note(request, **{name: getattr(body, name) for name in NAMED if getattr(body, name, None)})
+    body.check_needed()
     return body
 
 

@@ -9,17 +9,22 @@ from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from kernel.http.directory import link_to, page_of
+from kernel.http.documented import answers, asks, done, query, takes
 from kernel.http.doors import door_of
 from kernel.http.edge import Line
 from kernel.http.reading import Id, Lenient, read
 from piecework.kernel.edge import checked_id
-from piecework.kernel.errors import NotFoundError, ValidationError
+from piecework.kernel.errors import NotFoundError
 from piecework.kernel.model.ports import ToolEntry
 
 MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 
 MOST_TOOLS: Final = 1_000  # of one runner: each is a row of its own per connection
 MOST: Final = Field(max_length=MOST_TOOLS)
+
+NEXT_PAGE: Final = query("where there is a next page: its address, `rel=next`")
+PREFIX: Final = query("an id, or the part of it before `.` or `_`")
+CURSOR: Final = query("of the `Link` in the answer before")
 
 router = APIRouter()
 
@@ -36,6 +41,8 @@ def _moment(text: str | None) -> str | None:
 class JobResultBody(Lenient):
     """How a job ended."""
 
+    NEEDED = ("job_id", "execution_id", "step_id", "success")
+
     job_id: str | None = None
     execution_id: str | None = None
     step_id: str | None = None
@@ -51,6 +58,8 @@ class JobResultBody(Lenient):
 class StartedBody(Lenient):
     """That a runner has begun a step."""
 
+    NEEDED = ("execution_id", "runner_id")
+
     execution_id: str | None = None
     runner_id: Id | None = None
 
@@ -58,11 +67,15 @@ class StartedBody(Lenient):
 class CapabilitiesBody(Lenient):
     """The exact tool ids a runner offers."""
 
+    NEEDED = ("tools",)
+
     tools: Annotated[list[Id] | None, MOST] = None
 
 
 class Tool(Lenient):
     """A tool of the directory; a runner may send no schema."""
+
+    NEEDED = ("id",)
 
     id: Id | None = None
     description: str | None = None
@@ -72,39 +85,41 @@ class Tool(Lenient):
 class ToolsBody(Lenient):
     """A runner's part of the directory."""
 
+    NEEDED = ("tools",)
+
     tools: Annotated[list[Tool] | None, MOST] = None
 
 
-@router.post("/v0/runners/steps/{step_id}/started")
+@router.post(
+    "/v0/runners/steps/{step_id}/started", responses=answers("Done", 400, 404), openapi_extra=takes(StartedBody)
+)
 async def started(request: Request, step_id: str) -> Response:
     """A runner has begun a step."""
     body = await read(StartedBody, request)
-    body.needed("execution_id", "runner_id")
     door = door_of(request)
     await door.call(door.kernel.started, step_id, str(body.execution_id), str(body.runner_id))
     return Line({"status": "ok"})
 
 
-@router.post("/v0/runners/{runner_id}/results")
+@router.post(
+    "/v0/runners/{runner_id}/results", responses=answers("Done", 400, 404, 409), openapi_extra=takes(JobResultBody)
+)
 async def results(request: Request, runner_id: str) -> Response:
     """A runner reports a job; its connection is idle then, whatever the answer."""
     body = await read(JobResultBody, request)
-    body.needed("job_id", "execution_id", "step_id")
-    if body.success is None:
-        raise ValidationError("success is required")
     door = door_of(request)
     ids = (str(body.job_id), str(body.execution_id), str(body.step_id))
-    await door.call(door.kernel.job_result, runner_id, *ids, body.success, body.data, body.error, body.retryable)
+    await door.call(door.kernel.job_result, runner_id, *ids, bool(body.success), body.data, body.error, body.retryable)
     return Line({"status": "ok"})
 
 
-@router.post("/v0/runners/{runner_id}/capabilities")
+@router.post(
+    "/v0/runners/{runner_id}/capabilities", responses=answers("Done", 400, 404), openapi_extra=takes(CapabilitiesBody)
+)
 async def capabilities(request: Request, runner_id: str) -> Response:
     """Replace the tools of all connections of a runner."""
     body = await read(CapabilitiesBody, request)
-    if body.tools is None:
-        raise ValidationError("tools must be an array of strings")
-    tools, door = body.tools, door_of(request)
+    tools, door = body.tools or [], door_of(request)
     runner = checked_id("runner_id", runner_id)
 
     def replace() -> None:
@@ -115,17 +130,15 @@ async def capabilities(request: Request, runner_id: str) -> Response:
     return Line({"status": "ok"})
 
 
-@router.post("/v0/runners/{runner_id}/tools", status_code=204)
+@router.post("/v0/runners/{runner_id}/tools", status_code=204, responses=done(400, 404), openapi_extra=takes(ToolsBody))
 async def publish(request: Request, runner_id: str) -> Response:
     """Replace a runner's part of the directory, and its tools."""
     body = await read(ToolsBody, request)
-    if body.tools is None:
-        raise ValidationError("tools must be an array of tools")
-    for tool in body.tools:
-        tool.needed("id")
+    for tool in body.tools or ():
+        tool.check_needed()
     runner, door = checked_id("runner_id", runner_id), door_of(request)
     now = door.clock()
-    entries = [ToolEntry(str(t.id), t.description or "", t.input_schema, runner, now) for t in body.tools]
+    entries = [ToolEntry(str(t.id), t.description or "", t.input_schema, runner, now) for t in body.tools or ()]
 
     def put() -> None:
         door.runners.publish(runner, entries)
@@ -135,7 +148,7 @@ async def publish(request: Request, runner_id: str) -> Response:
     return Response(status_code=204)
 
 
-@router.delete("/v0/runners/{runner_id}", status_code=204)
+@router.delete("/v0/runners/{runner_id}", status_code=204, responses=done(400, 404))
 async def delete(request: Request, runner_id: str) -> Response:
     """Forget a runner: no more jobs, its streams end, its tools leave the directory."""
     door = door_of(request)
@@ -144,7 +157,9 @@ async def delete(request: Request, runner_id: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/v0/tools")
+@router.get(
+    "/v0/tools", responses=answers("Tools", 400, Link=NEXT_PAGE), openapi_extra=asks(prefix=PREFIX, cursor=CURSOR)
+)
 async def tools(request: Request) -> Response:
     """The directory, one entry per tool; a page of it where it is large, with a `Link` to the next."""
     door, query = door_of(request), request.query_params

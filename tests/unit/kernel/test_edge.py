@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from kernel.http.api import PARTS
 from kernel.http.edge import Line
 from kernel.http.runners import MOST_TOOLS
 from local.openapi import kernel
@@ -61,7 +62,13 @@ def test_every_route_is_in_the_published_document_with_its_request_and_refusals(
     paths = kernel.document()["paths"]
     operations = [operation for methods in paths.values() for operation in methods.values()]
 
-    assert len(operations) == len(kernel.OPERATIONS) + len(kernel.STREAMS)
+    served = {
+        (route.path, method.lower()) for part in PARTS for route in part.router.routes for method in route.methods
+    }
+    streams = {(path, "get") for path in kernel.STREAMS}
+
+    assert {(path, method) for path, methods in paths.items() for method in methods} == served | streams
+    assert kernel.document()["paths"] == paths
     assert len({operation["operationId"] for operation in operations}) == len(operations)
     created = paths["/v0/executions"]["post"]
     assert created["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/CreateBody")

@@ -1,6 +1,7 @@
 """What linters and generators of clients have found wanting in OpenAPI documents, held without them."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +60,18 @@ def test_no_member_that_may_be_absent_is_a_constant_that_clients_cannot_be_gener
     ]
 
     assert refused == []
+
+
+def test_every_reference_leads_to_a_schema_of_the_document(document):
+    named = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+
+    assert set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(document))) <= named
+
+
+def test_every_answer_says_what_it_is_in_words_of_the_door(document):
+    for where, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            assert answer["description"] not in ("", "Successful Response"), f"{where} {status}"
 
 
 def test_an_operation_has_a_name_of_its_own(document):
