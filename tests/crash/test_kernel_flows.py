@@ -167,7 +167,7 @@ def resolve(approved: bool) -> Deed:
 def after(seconds: float) -> Deed:
     def deed(world: World) -> None:
         world.clock.move(seconds)
-        world.stage.kernel.touch(world.execution_id)
+        world.stage.kernel.run_due_timers(world.execution_id)
 
     return deed
 
@@ -293,7 +293,7 @@ def sweep(worlds: Worlds, flow: Flow, point: int) -> list[str]:
 
 def exists(world: World) -> bool:
     """Whether the execution was created; a client whose request got no answer does not know."""
-    waiting = world.store.agents.board(world.agent_id).waiting
+    waiting = world.store.agents.agent_queue(world.agent_id).waiting
     held = world.store.agents.sessions(world.agent_id, world.consumer_id)
     world.execution_id = next(iter([*waiting, *held]), "")
     return world.execution_id != ""
@@ -343,8 +343,8 @@ def test_an_execution_past_its_retention_is_gone_after_a_crash_too():
     for point in range(2):
         world.tap.arm(point)
         with suppress(Crashed):
-            world.stage.kernel.touch(world.execution_id)
+            world.stage.kernel.run_due_timers(world.execution_id)
         world.tap.arm(None)
-        world.stage.kernel.touch(world.execution_id)
+        world.stage.kernel.run_due_timers(world.execution_id)
 
     assert world.store.executions.view(world.execution_id) is None

@@ -9,7 +9,7 @@ import sys
 from piecework.clock import now_in_ms
 from piecework.durable.due import Due
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.dues import AGENT_DUE, RUNNER_DUE, pair_id
+from piecework.kernel.model.due_times import AGENT_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.model.ports import ToolEntry
 from piecework.kernel.model.state import Connection
 from piecework.kernel.service.assigning import assign
@@ -53,8 +53,8 @@ def block(door: KernelDoor) -> None:
 def look() -> None:
     """As after lost streams."""
     streams = KernelDoor().streams
-    streams.look_at_agent(NAME, CONSUMER)
-    streams.look_at_runner(NAME, CONSUMER)
+    streams.check_agent(NAME, CONSUMER)
+    streams.check_runner(NAME, CONSUMER)
 
 
 if __name__ == "__main__":

@@ -229,7 +229,7 @@ class Lives(RuleBasedStateMachine):
 
     def _sweep(self) -> None:
         for execution_id in list(self.store.kept):
-            self._try(self.kernel.touch, execution_id)
+            self._try(self.kernel.run_due_timers, execution_id)
 
     def _living(self, agent_id: str = "") -> list[Execution]:
         found = [kept.execution for kept in self.store.kept.values()]

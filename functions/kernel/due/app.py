@@ -9,7 +9,7 @@ from piecework.durable.due import Due, named_by, one_by_one, sweep
 from piecework.edge.batches import LEAST_MS, handled
 from piecework.errors import BadRequest
 from piecework.jsons import loads
-from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, SWEEP, record_of
+from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, SWEEP, record_of
 from piecework.kernel.wiring import KernelDoor
 
 SWEEP_MS: Final = 20_000  # a third of the function's time; the next sweep comes after 30 s
@@ -19,27 +19,27 @@ KINDS: Final = (EXECUTION_DUE, AGENT_DUE, RUNNER_DUE)
 door = KernelDoor().ready("liveness", "telemetry")
 
 
-def look(body: str) -> None:
+def handle(body: str) -> None:
     """Look at what a message names."""
     due = named_by(loads(body), "id")
     if due.kind == SWEEP:
         swept()
     elif due.kind in KINDS:
-        fire(due)
+        check(due)
     else:
         raise BadRequest("this version knows no due time of this kind")
 
 
-def fire(due: Due) -> None:
+def check(due: Due) -> None:
     """Look at a due time that has come, and say so where that brought anything: most connections just live on."""
-    if door.liveness.fire(due):
+    if door.liveness.check(due):
         door.telemetry.outcome("due", {"kind": due.kind, **record_of(due)}, {})
 
 
 def swept() -> dict[str, int]:
     """Have everything looked at whose time has come, as far as there is time: by messages, where there is a queue."""
     until_ms = door.clock() + SWEEP_MS
-    looks = dict.fromkeys(KINDS, door.forward or one_by_one(fire, bug))
+    looks = dict.fromkeys(KINDS, door.forward or one_by_one(check, bug))
     counts = sweep(door.due_times, looks, door.clock(), lambda: door.clock() < until_ms)
     if counts["failed"] or "left" in counts:  # the looks say themselves what they brought
         door.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
@@ -51,7 +51,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     if "Records" not in event:
         door.nudge(Due(door.clock() + HALF_A_MINUTE_MS, SWEEP, ""), HALF_A_MINUTE_MS)
         return swept()
-    return handled(event, look, bug, lambda: left_ms(context))
+    return handled(event, handle, bug, lambda: left_ms(context))
 
 
 def bug() -> None:

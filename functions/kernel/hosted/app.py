@@ -10,10 +10,10 @@ from piecework.kernel.wiring import KernelDoor
 door = KernelDoor().ready("hosted", "policy")
 
 
-def look(body: str, until_ms: int) -> None:
+def wake_up(body: str, until_ms: int) -> None:
     """Look at the execution that a message is about, and say what came of it."""
     execution_id = loads(body)["execution_id"]
-    came = door.hosted.look(execution_id, until_ms)
+    came = door.hosted.run_turn(execution_id, until_ms)
     door.telemetry.outcome("hosted", {"execution_id": execution_id, "came": came}, {})
 
 
@@ -21,6 +21,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point; messages that could not be handled come back."""
     return handled(
         event,
-        lambda body: look(body, door.clock() + context.get_remaining_time_in_millis()),
+        lambda body: wake_up(body, door.clock() + context.get_remaining_time_in_millis()),
         lambda: door.telemetry.bug("hosted"),
     )

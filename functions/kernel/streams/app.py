@@ -35,7 +35,7 @@ async def agent(request: Request) -> Response:
 
     def opened() -> tuple[Key, Stream, Callable[[], None]]:
         agent_id, consumer_id = ids(request, "agent_id", "consumer_id")
-        look = partial(door.streams.look_at_agent, agent_id, consumer_id)
+        look = partial(door.streams.check_agent, agent_id, consumer_id)
         return agent_key(agent_id, consumer_id), door.streams.agent(agent_id, consumer_id), look
 
     return await _answer(request, opened)
@@ -48,7 +48,7 @@ async def runner(request: Request) -> Response:
     def opened() -> tuple[Key, Stream, Callable[[], None]]:
         runner_id, consumer_id = ids(request, "runner_id", "consumer_id")
         offered = tools(request)
-        look = partial(door.streams.look_at_runner, runner_id, consumer_id)
+        look = partial(door.streams.check_runner, runner_id, consumer_id)
         stream = door.streams.runner(runner_id, consumer_id, offered)
         return runner_key(runner_id, consumer_id), stream, look
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from piecework.kernel.model.dues import AGENT_DUE, RUNNER_DUE, pair_id, pair_of
+from piecework.kernel.model.due_times import AGENT_DUE, RUNNER_DUE, pair_id, pair_of
 from piecework.kernel.model.ports import ToolEntry
 from piecework.kernel.model.state import Connection
 from tests.support.fakes import START_MS, FakeClock
@@ -177,12 +177,12 @@ class TestAgents:
             made, _ = agents.connect(agent_id, name, LATER)
         agents.end(made, START_MS)
 
-        board = agents.board(agent_id)
+        board = agents.agent_queue(agent_id)
 
         assert [consumer.consumer_id for consumer in board.consumers] == ["a", "b", "c", "ü"]
         assert [consumer.is_open for consumer in board.consumers] == [True, True, False, True]
         assert (board.turn, board.waiting) == (0, ())
-        assert agents.board("nobody").consumers == ()
+        assert agents.agent_queue("nobody").consumers == ()
 
     def test_every_turn_is_somebodys_and_nobody_elses(self, agents):
         agent_id = an_agent()
@@ -191,7 +191,7 @@ class TestAgents:
             turns = list(threads.map(agents.next_turn, [agent_id] * 8))
 
         assert sorted(turns) == list(range(8))
-        assert agents.board(agent_id).turn == 8
+        assert agents.agent_queue(agent_id).turn == 8
 
     def test_consumers_are_told_by_id_without_what_waits(self, agents):
         agent_id = an_agent()
@@ -208,9 +208,9 @@ class TestAgents:
         agents.next_turn(agent_id)
 
         agents.forget(one)
-        assert agents.board(agent_id).turn == 1
+        assert agents.agent_queue(agent_id).turn == 1
         agents.forget(two)
-        assert agents.board(agent_id).turn == 0
+        assert agents.agent_queue(agent_id).turn == 0
 
 
 class TestRunners:

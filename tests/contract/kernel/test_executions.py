@@ -20,7 +20,7 @@ from piecework.kernel.model.commands import (
     Signal,
     StepResult,
 )
-from piecework.kernel.model.dues import EXECUTION_DUE
+from piecework.kernel.model.due_times import EXECUTION_DUE
 from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import ConnectionTaken, Filter, VersionConflict
 from piecework.kernel.model.state import Connection, Job, Status, Step, StepStatus, StoredSignal
@@ -442,9 +442,9 @@ class TestQueuesAndConnections:
 class TestBoards:
     def test_an_execution_waits_on_its_agents_board_until_it_is_given_out(self, story):
         story.create()
-        assert story.store.agents.board(story.agent_id).waiting == (story.id,)
+        assert story.store.agents.agent_queue(story.agent_id).waiting == (story.id,)
         story.assigned("c1")
-        assert story.store.agents.board(story.agent_id).waiting == ()
+        assert story.store.agents.agent_queue(story.agent_id).waiting == ()
 
     def test_the_oldest_waits_first_and_a_hundred_are_shown(self, store):
         agent_id, ids = f"agent-{uuid4().hex}", []
@@ -453,7 +453,7 @@ class TestBoards:
             one.create(agent_id=agent_id)
             ids.append((one.state.created_at_ms, one.id))
 
-        assert store.agents.board(agent_id).waiting == tuple(name for _, name in sorted(ids)[:100])
+        assert store.agents.agent_queue(agent_id).waiting == tuple(name for _, name in sorted(ids)[:100])
 
     def test_what_waits_is_given_out_by_one_until_it_waits_anew_or_the_mark_lapses(self, store):
         story = Stored(store)
@@ -500,7 +500,7 @@ class TestBoards:
         first = story.assigned("c1").session
         story.do(AgentLost(first))
         assert story.store.agents.sessions(story.agent_id, "c1") == []
-        assert story.store.agents.board(story.agent_id).waiting == (story.id,)
+        assert story.store.agents.agent_queue(story.agent_id).waiting == (story.id,)
         story.assigned("c2")
 
         assert story.store.agents.sessions(story.agent_id, "c2") == [story.id]

@@ -10,7 +10,7 @@ from local.aws import client as client_of
 from piecework.durable.due import Due
 from piecework.errors import PieceworkError, Unavailable
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.dues import EXECUTION_DUE
+from piecework.kernel.model.due_times import EXECUTION_DUE
 from piecework.kernel.model.ports import VersionConflict
 from tests.contract.kernel.test_executions import Stored
 from tests.support.fakes import START_MS, FakeClock
@@ -195,9 +195,9 @@ def test_to_forget_an_execution_costs_six_requests_and_a_message_that_comes_twic
     [due] = [due for due in stage.store.due_times.ripe(EXECUTION_DUE, stage.clock()) if due.id == execution]
     sent.clear()
 
-    stage.liveness.fire(due)
+    stage.liveness.check(due)
     first = sent.total()
-    stage.liveness.fire(due)
+    stage.liveness.check(due)
 
     assert first <= 6, sent
     assert sent.total() - first <= 2

@@ -19,7 +19,7 @@ from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.kernel.model import ports
 from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, JobPush, Push, QueuedJob, StepRecord
-from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id
+from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.ports import (
     AgentQueue,
@@ -273,7 +273,7 @@ class FakeAgents(Agents):
     def find(self, agent_id: str, consumer_id: str) -> Consumer | None:
         return self._store.consumers.get((agent_id, consumer_id))
 
-    def board(self, agent_id: str) -> AgentQueue:
+    def agent_queue(self, agent_id: str) -> AgentQueue:
         with self._store.lock:
             consumers = [found for (agent, _), found in self._store.consumers.items() if agent == agent_id]
             executions = [kept.execution for kept in self._store.kept.values()]
@@ -287,11 +287,11 @@ class FakeAgents(Agents):
             kept, claims = self._store.kept, self._store.claims
             return [
                 ports.Waiting(name, kept[name].execution.created_at_ms, claims.get(name, 0))
-                for name in self.board(agent_id).waiting
+                for name in self.agent_queue(agent_id).waiting
             ]
 
     def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
-        return self.board(agent_id).consumers
+        return self.agent_queue(agent_id).consumers
 
     def next_turn(self, agent_id: str) -> int:
         with self._store.lock:
@@ -330,7 +330,7 @@ class FakeAgents(Agents):
                 return False
             del self._store.consumers[place]
             self._store.boxes.pop(("agent", *place), None)
-            if not self.board(consumer.agent_id).consumers:
+            if not self.agent_queue(consumer.agent_id).consumers:
                 self._store.turns.pop(consumer.agent_id, None)
             return True
 

@@ -109,7 +109,7 @@ class HostedHouse(House):
 
     def look(self, execution_id: str, **other: Any) -> str:
         """What a wake-up comes to."""
-        return self.hosted(**other).look(execution_id, self.now + MINUTES)
+        return self.hosted(**other).run_turn(execution_id, self.now + MINUTES)
 
     def settle(self) -> list[str]:
         """Deliver wake-ups until there are none; what each came to."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from piecework.errors import PieceworkError
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE
+from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE
 from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
 from piecework.kernel.service.commits import Environment
@@ -211,7 +211,7 @@ class KernelStage:
         for kind in KINDS:
             for due in list(self.store.due_times.ripe(kind, self.clock())):
                 with suppress(PieceworkError):  # the next sweep meets it again
-                    self.liveness.fire(due)
+                    self.liveness.check(due)
 
     def _line(self, stream: Stream) -> Line:
         line = Line(self, stream)

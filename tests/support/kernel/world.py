@@ -217,6 +217,6 @@ class World:
             != Counter(event.step_id for event in log if event.type == "step.created"),
             "a busy connection": link is not None and link.job_id != "",
             "a job in the queue": bool(self.store.runners.queued(self.tool, self.clock() + 10**9, 10)),
-            "a waiting marker": bool(self.store.agents.board(self.agent_id).waiting),
+            "a waiting marker": bool(self.store.agents.agent_queue(self.agent_id).waiting),
         }
         return [problem for problem, is_so in wrong.items() if is_so]

@@ -13,7 +13,7 @@ import pytest
 
 from piecework.durable.due import Due
 from piecework.errors import Unavailable
-from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, message_of
+from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, message_of
 from piecework.worker import wiring as hire_wiring
 from piecework.worker.record.execution import TASK_DUE
 from tests.support.fakes import START_MS, FakeClock
@@ -44,7 +44,7 @@ class Sweeper:
     def __init__(self, open_functions: ExitStack, forward: Any = None) -> None:
         self.clock, self.times, self.fired = FakeClock(START_MS), FakeDueTimes(), list[Due]()
         self.broken, self.takes_seconds, self.telemetry = set[str](), 0.0, Telemetry()
-        parts = {"due_times": self.times, "liveness": SimpleNamespace(fire=self._fire), "clock": self.clock}
+        parts = {"due_times": self.times, "liveness": SimpleNamespace(check=self._fire), "clock": self.clock}
         parts |= {"forward": forward, "telemetry": self.telemetry}
         self.app = open_functions.enter_context(kernel_function("due", **parts))
 

@@ -60,8 +60,8 @@ class Function:
 
     def _of_kernel(self, name: str) -> Any:
         parts = {
-            "liveness": SimpleNamespace(fire=lambda due: self.seen.append(due.id)),
-            "hosted": SimpleNamespace(look=lambda execution_id, until_ms: self.seen.append(execution_id)),
+            "liveness": SimpleNamespace(check=lambda due: self.seen.append(due.id)),
+            "hosted": SimpleNamespace(run_turn=lambda execution_id, until_ms: self.seen.append(execution_id)),
         }
         with kernel_function(name.split(".")[1], clock=lambda: START_MS, telemetry=self.telemetry, **parts) as app:
             return app

@@ -12,7 +12,7 @@ from piecework.kernel.model.commands import (
     Expire,
     Intent,
     JobResult,
-    Look,
+    MoveClock,
     Recover,
     Requeue,
     SendFailed,
@@ -721,7 +721,7 @@ def test_a_look_moves_the_due_time_of_what_could_not_be_done():
     story = Story().assigned()
     story.wait()
     story.do(AgentLost(story.session))
-    story.later(30_000).do(Look())
+    story.later(30_000).do(MoveClock())
 
     assert due_at(story.state, story.settings) == story.now_ms + 30_000
 

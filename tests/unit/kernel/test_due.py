@@ -9,7 +9,7 @@ from botocore.session import Session
 from piecework.aws import clients
 from piecework.durable.due import Due
 from piecework.errors import SettingsError, Unavailable
-from piecework.kernel.model.dues import EXECUTION_DUE, SWEEP
+from piecework.kernel.model.due_times import EXECUTION_DUE, SWEEP
 from piecework.kernel.settings import KernelSettings
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
@@ -47,7 +47,7 @@ def due():
 
     parts = {
         "due_times": times,
-        "liveness": SimpleNamespace(fire=fire),
+        "liveness": SimpleNamespace(check=fire),
         "nudge": lambda *told: again.append(told),
         "clock": clock,
         "telemetry": Telemetry(),

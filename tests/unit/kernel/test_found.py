@@ -3,7 +3,7 @@
 import pytest
 
 from piecework.errors import Unavailable
-from piecework.kernel.model.dues import AGENT_DUE
+from piecework.kernel.model.due_times import AGENT_DUE
 from piecework.kernel.model.state import Connection
 from tests.support.kernel.fakes import FakeAgents, FakeRunners
 from tests.support.kernel.house import House

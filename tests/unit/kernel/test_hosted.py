@@ -370,7 +370,7 @@ def test_a_lost_wake_up_is_made_up_for_by_the_due_time():
 
     assert due_at(house.state(execution_id), house.settings) == house.now + LOOK_MS
     house.now += LOOK_MS
-    house.kernel.touch(execution_id)
+    house.kernel.run_due_timers(execution_id)
 
     assert house.settle() == ["suspended"]
 
@@ -559,7 +559,7 @@ def a_whole_flow(tap):
             except Power:
                 house.wakes.clear()  # the message comes back later than the due time
         house.now += LOOK_MS + LEASE_MS
-        house.kernel.touch(execution_id)
+        house.kernel.run_due_timers(execution_id)
     return house, execution_id, model
 
 

@@ -337,11 +337,11 @@ def test_a_retry_is_handed_out_when_its_time_has_come(house):
     execution_id = house.running()
     step_id = house.remote(execution_id)
     house.result(execution_id, step_id, success=False, error="busy", retryable=True)
-    house.kernel.touch(execution_id)
+    house.kernel.run_due_timers(execution_id)
     assert house.job(execution_id, step_id).held_by is None
 
     house.now += 2_000
-    house.kernel.touch(execution_id)
+    house.kernel.run_due_timers(execution_id)
 
     assert house.job(execution_id, step_id).held_by is not None
     assert house.types(execution_id)[-1] == "step.dispatched"
@@ -352,9 +352,9 @@ def test_a_retry_without_a_runner_does_not_stay_due(house):
     step_id = house.remote(execution_id)
     house.result(execution_id, step_id, success=False, error="busy", retryable=True)
     house.now += 2_000
-    house.kernel.touch(execution_id)
+    house.kernel.run_due_timers(execution_id)
     version = house.state(execution_id).version
-    house.kernel.touch(execution_id)
+    house.kernel.run_due_timers(execution_id)
 
     assert house.state(execution_id).version == version
     assert house.state(execution_id).clock_ms == house.now
@@ -386,11 +386,11 @@ def test_an_unattended_execution_waits_for_a_consumer_after_the_agent_timeout(ho
     house.leave()
     house.kernel.agent_lost(execution_id, house.session(execution_id))
     house.now += 29_999
-    house.kernel.touch(execution_id)
+    house.kernel.run_due_timers(execution_id)
     assert house.state(execution_id).status is Status.BLOCKED
 
     house.now += 1
-    house.kernel.touch(execution_id)
+    house.kernel.run_due_timers(execution_id)
 
     assert house.types(execution_id)[-2:] == ["agent.timeout", "execution.reset"]
 
@@ -400,7 +400,7 @@ def test_a_blocked_execution_stays_blocked_while_its_agent_has_another_consumer(
     house.act(execution_id, Intent("wait", signal_type="go"))
     house.kernel.agent_lost(execution_id, house.session(execution_id))
     house.now += 30_000
-    house.kernel.touch(execution_id)
+    house.kernel.run_due_timers(execution_id)
 
     assert house.state(execution_id).status is Status.BLOCKED
     assert house.state(execution_id).unattended_at_ms == house.now
@@ -430,12 +430,12 @@ def test_an_ended_execution_is_forgotten_after_its_retention(house):
     execution_id = house.running()
     house.act(execution_id, Intent("complete"))
     house.now += 604_799_999
-    house.kernel.touch(execution_id)
+    house.kernel.run_due_timers(execution_id)
     assert execution_id in house.store.kept
 
     house.now += 1
-    house.kernel.touch(execution_id)
-    house.kernel.touch("nobody")
+    house.kernel.run_due_timers(execution_id)
+    house.kernel.run_due_timers("nobody")
     assert execution_id not in house.store.kept
 
 

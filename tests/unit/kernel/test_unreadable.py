@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from piecework.errors import PieceworkError
-from piecework.kernel.model.dues import AGENT_DUE
+from piecework.kernel.model.due_times import AGENT_DUE
 from piecework.kernel.model.state import Status
 from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.stage import KernelStage
@@ -124,7 +124,7 @@ def test_the_loss_of_an_agent_ends_all_its_sessions_but_this_one(stage, spoil):
         stage.clock.move(10)
         for due in list(stage.store.due_times.ripe(AGENT_DUE, stage.clock())):
             with suppress(PieceworkError, TypeError):  # as a sweep does
-                stage.liveness.fire(due)
+                stage.liveness.check(due)
 
     others = [name for name in names if name != names[2]]
     assert [stage.status(name) for name in others] == [Status.PENDING] * 4

@@ -22,7 +22,7 @@ from piecework.edge.tokens import Tokens, parse_tokens
 from piecework.errors import PieceworkError, SettingsError
 from piecework.extend.manifest import Bundle, load
 from piecework.kernel.hosted.wakes import Hosting, wakes
-from piecework.kernel.model.dues import message_of
+from piecework.kernel.model.due_times import message_of
 from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import Agents, Counters, Executions, Outbox, Runners, Stores
 from piecework.kernel.service.assigning import RoundRobin, assign

@@ -14,7 +14,7 @@ from piecework.kernel.model.commands import (
     Dispatch,
     Expire,
     JobResult,
-    Look,
+    MoveClock,
     Recover,
     Requeue,
     SendFailed,
@@ -57,12 +57,12 @@ def decide(read: Read, command: Command, now_ms: int, settings: KernelSettings, 
             return decide_steps.dispatch(builder, command)
         case Requeue():
             return decide_steps.requeue(builder, command)
-        case Assign() | Cancel() | AgentLost() | SendFailed() | Recover() | Expire() | Look():
+        case Assign() | Cancel() | AgentLost() | SendFailed() | Recover() | Expire() | MoveClock():
             return _lifecycle(builder, command)
 
 
 def _lifecycle(  # noqa: PLR0911
-    builder: ChangeBuilder, command: Assign | Cancel | AgentLost | SendFailed | Recover | Expire | Look
+    builder: ChangeBuilder, command: Assign | Cancel | AgentLost | SendFailed | Recover | Expire | MoveClock
 ) -> Decision:
     match command:
         case Assign():
@@ -77,5 +77,5 @@ def _lifecycle(  # noqa: PLR0911
             return decide_executions.recover(builder)
         case Expire():
             return decide_executions.expire(builder)
-        case Look():
-            return decide_executions.look(builder)
+        case MoveClock():
+            return decide_executions.move_clock(builder)

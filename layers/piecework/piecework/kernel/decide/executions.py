@@ -133,7 +133,7 @@ def expire(builder: ChangeBuilder) -> Decision:
     return _failed(builder, [late], others, BY_SIBLING, STEP_OUT_OF_TIME)
 
 
-def look(builder: ChangeBuilder) -> Decision:
+def move_clock(builder: ChangeBuilder) -> Decision:
     """Nothing happens, at a later time: whatever was due is not in the future any more."""
     if builder.state.status.is_terminal:
         return NOTHING

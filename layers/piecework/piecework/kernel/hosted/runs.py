@@ -89,7 +89,7 @@ class Hosted:
     token: Callable[[], str] = lambda: secrets.token_hex(16)
     renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
 
-    def look(self, execution_id: str, until_ms: int) -> str:
+    def run_turn(self, execution_id: str, until_ms: int) -> str:
         """Run the executor if it is its turn; what came of it, in a word.
 
         Raises:

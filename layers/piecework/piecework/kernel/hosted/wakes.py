@@ -49,7 +49,7 @@ class Hosting(RoundRobin):
             return super().offer(agent_id)
         if not self._can_wake:  # a stream of that name: whoever made the execution wait has it assigned
             return 0
-        waiting = self._agents.board(agent_id).waiting[:MOST_AT_ONCE]
+        waiting = self._agents.agent_queue(agent_id).waiting[:MOST_AT_ONCE]
         return sum(self._assign(execution_id, HOSTED, agent_id) for execution_id in waiting)
 
 

@@ -156,7 +156,7 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class MoveClock:
     """A timer has come and there was nothing to do: move the execution's clock on, so that its next due time shows."""
 
 
@@ -191,7 +191,7 @@ Command = (
     | SendFailed
     | Recover
     | Expire
-    | Look
+    | MoveClock
     | Dispatch
     | Requeue
 )

@@ -184,7 +184,7 @@ class Agents(Protocol):
     def waiting(self, agent_id: str) -> list[Waiting]:
         """Executions that wait for a consumer of an agent, oldest first, at most 100."""
 
-    def board(self, agent_id: str) -> AgentQueue: ...
+    def agent_queue(self, agent_id: str) -> AgentQueue: ...
 
     def next_turn(self, agent_id: str) -> int:
         """The agent's round-robin counter before it is moved on by one; no two callers get the same."""

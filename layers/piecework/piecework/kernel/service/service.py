@@ -44,9 +44,9 @@ from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.service.assigning import FRESH_MS, RoundRobin
 from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.dispatching import Queues
+from piecework.kernel.service.due_timers import DueTimers, TimersRun
 from piecework.kernel.service.intents import CHOICES, Intents, Judge
 from piecework.kernel.service.sessions import Sessions
-from piecework.kernel.service.touching import Touched, Touching
 from piecework.kernel.wire.cursors import page_of, place_of
 
 
@@ -66,7 +66,7 @@ class Kernel:
         self._commits, self._assigner, self._dispatcher = commits, assigner, dispatcher
         self._settings, self._around = commits.settings, commits.environment
         self._sessions = Sessions(stores.executions, stores.agents)
-        self._touching = Touching(stores, commits, assigner, dispatcher)
+        self._due_timers = DueTimers(stores, commits, assigner, dispatcher)
         self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
 
     def create(self, agent_id: str, given: Json, labels: Mapping[str, str]) -> Details:
@@ -92,7 +92,7 @@ class Kernel:
         view = self._view(execution_id)
         if not timers.must_expire(view.execution, self._around.clock(), self._settings):
             return view
-        self.touch(execution_id)
+        self.run_due_timers(execution_id)
         return self._view(execution_id)
 
     def executions(self, which: Filter, cursor: str, limit: int) -> tuple[list[Summary], str]:
@@ -240,9 +240,9 @@ class Kernel:
         execution = self._executions.read(execution_id).execution
         return timers.due_at(execution, self._settings) if execution else None
 
-    def touch(self, execution_id: str) -> Touched | None:
+    def run_due_timers(self, execution_id: str) -> TimersRun | None:
         """Do what an execution's timers ask for now; None if it is gone."""
-        return self._touching.touch(execution_id)
+        return self._due_timers.run_due_timers(execution_id)
 
     @contextmanager
     def _ending_lapsed(self, execution_id: str, session_id: str) -> Iterator[None]:

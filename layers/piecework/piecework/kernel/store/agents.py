@@ -15,7 +15,7 @@ from piecework.aws.table import TRIES, Table
 from piecework.aws.writes import ABSENT, Key, at, new_write
 from piecework.durable.due import Due, DueTimes
 from piecework.errors import Unavailable
-from piecework.kernel.model.dues import AGENT_DUE, pair_id
+from piecework.kernel.model.due_times import AGENT_DUE, pair_id
 from piecework.kernel.model.ports import AgentQueue, Agents, Consumer, Waiting
 from piecework.kernel.store import keys, leases
 from piecework.kernel.store.outbox import empty
@@ -69,7 +69,7 @@ class KernelAgents(Agents):
         rows = self._table.query(keys.agent(agent_id), after=keys.WAITING, page=MOST_WAITING)
         return [_waiting(row) for row in islice(rows, MOST_WAITING)]
 
-    def board(self, agent_id: str) -> AgentQueue:
+    def agent_queue(self, agent_id: str) -> AgentQueue:
         consumers: list[Consumer] = []
         turn, waiting = 0, list[str]()
         for row in self._table.query(keys.agent(agent_id), page=BOARD_PAGE):
@@ -101,7 +101,7 @@ class KernelAgents(Agents):
         if not self._table.delete(_key(consumer), leases.SAME_AND_LAPSED, values).done:
             return False
         empty(self._table, "agent", consumer.agent_id, consumer.consumer_id)
-        if not self.board(consumer.agent_id).consumers:
+        if not self.agent_queue(consumer.agent_id).consumers:
             self._table.delete((keys.agent(consumer.agent_id), keys.TURN))
         return True
 

@@ -18,7 +18,7 @@ from piecework.clock import DAY_MS
 from piecework.durable.due import Due, DueTimes
 from piecework.jsons.stored import known
 from piecework.kernel.model.changes import QueuedJob
-from piecework.kernel.model.dues import RUNNER_DUE, pair_id
+from piecework.kernel.model.due_times import RUNNER_DUE, pair_id
 from piecework.kernel.model.ports import RunnerConnection, Runners, ToolEntry
 from piecework.kernel.model.state import Connection
 from piecework.kernel.store import keys, leases

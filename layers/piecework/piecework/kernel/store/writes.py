@@ -13,7 +13,7 @@ from piecework.clock import DAY_MS
 from piecework.durable.due import Due
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Change, JobPush, Push
-from piecework.kernel.model.dues import EXECUTION_DUE
+from piecework.kernel.model.due_times import EXECUTION_DUE
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import KernelSettings

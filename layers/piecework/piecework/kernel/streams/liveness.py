@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from piecework.durable.due import Due, DueTimes, Nudge
 from piecework.errors import Unavailable
-from piecework.kernel.model.dues import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id, pair_of
+from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id, pair_of
 from piecework.kernel.model.ports import Consumer, RunnerConnection, Stores
 from piecework.kernel.model.state import Connection
 from piecework.kernel.service.dispatching import Queues
@@ -29,7 +29,7 @@ DOUBT_MS: Final = 3_000  # for an open stream to answer a doubt; it tries every 
 LINGER_MS: Final = 6_000  # a command gives up after 4 s of pauses, so nothing is decided later from an ended lease
 
 
-class Look(NamedTuple):
+class Checked(NamedTuple):
     """What a look at a connection came to."""
 
     next_ms: int | None  # when to look again, if at all
@@ -47,11 +47,11 @@ class Liveness:
     clock: Callable[[], int]
     nudge: Nudge
 
-    def fire(self, due: Due) -> bool:
+    def check(self, due: Due) -> bool:
         """Look at what a due time of the kernel door is about; whether that brought anything."""
         if due.kind == EXECUTION_DUE:
             return self._touch(due)
-        look = self.look_agent if due.kind == AGENT_DUE else self.look_runner
+        look = self.check_agent if due.kind == AGENT_DUE else self.check_runner
         next_ms, has_acted = look(*pair_of(due.id))
         if next_ms is not None:
             self.due_times.put(Due(next_ms, due.kind, due.id))
@@ -61,7 +61,7 @@ class Liveness:
 
     def _touch(self, due: Due) -> bool:
         """Look at an execution; its own due time is moved on by what happens to it."""
-        touched = self.kernel.touch(due.id)
+        touched = self.kernel.run_due_timers(due.id)
         if touched is None:
             self.due_times.remove(due)
             return False
@@ -69,39 +69,39 @@ class Liveness:
             self._drop_stale(due)
         return touched.has_acted
 
-    def look_agent(self, agent_id: str, consumer_id: str) -> Look:
+    def check_agent(self, agent_id: str, consumer_id: str) -> Checked:
         """End the sessions of a consumer whose lease has lapsed."""
         consumer = self.stores.agents.find(agent_id, consumer_id)
         if consumer is None:
-            return Look(None)
+            return Checked(None)
         expect = partial(self.expect_agent, agent_id, consumer_id)
         waits = self._waits(consumer, partial(self.stores.agents.doubt, consumer), expect)
         if waits is not None:
-            return Look(waits)
+            return Checked(waits)
         has_ended = self._end_sessions(consumer)
         if self.clock() < consumer.lease_until_ms + LINGER_MS:
-            return Look(consumer.lease_until_ms + LINGER_MS, has_ended)
+            return Checked(consumer.lease_until_ms + LINGER_MS, has_ended)
         if self.stores.agents.forget(consumer):
-            return Look(None, has_acted=True)
+            return Checked(None, has_acted=True)
         found = self.stores.agents.find(agent_id, consumer_id)  # it has shown itself just now
-        return Look(found.lease_until_ms if found else None, has_ended)
+        return Checked(found.lease_until_ms if found else None, has_ended)
 
-    def look_runner(self, runner_id: str, consumer_id: str) -> Look:
+    def check_runner(self, runner_id: str, consumer_id: str) -> Checked:
         """Give back the job of a connection whose lease has lapsed."""
         linked = self.stores.runners.find(Connection(runner_id, consumer_id))
         if linked is None:
-            return Look(None)
+            return Checked(None)
         expect = partial(self.expect_runner, runner_id, consumer_id)
         waits = self._waits(linked, partial(self.stores.runners.doubt, linked), expect)
         if waits is not None:
-            return Look(waits)
+            return Checked(waits)
         is_given = self._give_back(linked)
         if self.clock() < linked.lease_until_ms + LINGER_MS:
-            return Look(linked.lease_until_ms + LINGER_MS, is_given)
+            return Checked(linked.lease_until_ms + LINGER_MS, is_given)
         if self.stores.runners.forget(linked):
-            return Look(None, has_acted=True)
+            return Checked(None, has_acted=True)
         found = self.stores.runners.find(linked.connection)  # it has shown itself just now
-        return Look(found.lease_until_ms if found else None, is_given)
+        return Checked(found.lease_until_ms if found else None, is_given)
 
     def expect_agent(self, agent_id: str, consumer_id: str, at_ms: int) -> None:
         """Have somebody look at a consumer then."""

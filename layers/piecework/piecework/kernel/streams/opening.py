@@ -66,10 +66,10 @@ class Streams:
         """Who renews the leases of the agent and runner streams that are open."""
         return Keeper(self.stores.agents, self.stores.runners, self.settings, self.clock)
 
-    def look_at_agent(self, agent_id: str, consumer_id: str) -> None:
+    def check_agent(self, agent_id: str, consumer_id: str) -> None:
         """Look at a consumer whose grace is over, without waiting for its due time to be swept."""
-        self.liveness.look_agent(agent_id, consumer_id)
+        self.liveness.check_agent(agent_id, consumer_id)
 
-    def look_at_runner(self, runner_id: str, consumer_id: str) -> None:
+    def check_runner(self, runner_id: str, consumer_id: str) -> None:
         """The same for a runner's connection."""
-        self.liveness.look_runner(runner_id, consumer_id)
+        self.liveness.check_runner(runner_id, consumer_id)

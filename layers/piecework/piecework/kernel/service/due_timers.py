@@ -4,7 +4,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from piecework.kernel.model import timers
-from piecework.kernel.model.commands import Look, Recover
+from piecework.kernel.model.commands import MoveClock, Recover
 from piecework.kernel.model.ports import Stores
 from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.service.assigning import RoundRobin, connected_at
@@ -12,14 +12,14 @@ from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.dispatching import Queues
 
 
-class Touched(NamedTuple):
+class TimersRun(NamedTuple):
     """What a look at an execution found: when it was to be looked at, and whether that brought anything."""
 
     due_ms: int
     has_acted: bool
 
 
-class Touching:
+class DueTimers:
     """Looks at an execution whose time may have come; a look too many changes nothing."""
 
     def __init__(self, stores: Stores, commits: Commits, assigner: RoundRobin, dispatcher: Queues) -> None:
@@ -27,7 +27,7 @@ class Touching:
         self._assigner, self._dispatcher = assigner, dispatcher
         self._settings, self._clock = commits.settings, commits.clock
 
-    def touch(self, execution_id: str) -> Touched | None:
+    def run_due_timers(self, execution_id: str) -> TimersRun | None:
         """Settle what is due, then move the execution's own due time on, so that it is not met again at once.
 
         None when there is no such execution.
@@ -40,16 +40,16 @@ class Touching:
             is_over = now >= due_ms
             if is_over:
                 self._executions.forget(execution_id)
-            return Touched(due_ms, has_acted=is_over)
+            return TimersRun(due_ms, has_acted=is_over)
         self._settle(execution, now)
         after = self._executions.read(execution_id).execution
         if after and not after.status.is_terminal and timers.due_at(after, self._settings) <= now:
-            self._commits.run_command(execution_id, Look())
-        return Touched(due_ms, has_acted=after is None or after.sequence != execution.sequence)
+            self._commits.run_command(execution_id, MoveClock())
+        return TimersRun(due_ms, has_acted=after is None or after.sequence != execution.sequence)
 
     def _settle(self, execution: Execution, now_ms: int) -> None:
         if timers.must_expire(execution, now_ms, self._settings):
-            self._commits.run_command(execution.id, Look())  # as every command, it settles first what has come
+            self._commits.run_command(execution.id, MoveClock())  # as every command, it settles first what has come
             return
         self._retry(execution, now_ms)
         unattended = execution.unattended_at_ms
