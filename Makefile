@@ -10,6 +10,10 @@ TOKEN ?=
 DOOR ?=
 POLICY ?=
 FACILITATOR ?=
+SEEKER_KEY ?=
+WORKER_KEY ?=
+WORKER_AGENT_ID ?=
+NETWORK ?=
 STACK ?= piecework
 PARAMETERS ?=
 DEPLOY_ARGS ?=
@@ -84,6 +88,10 @@ conformance: export CONFORMANCE_TOKEN := $(TOKEN)
 conformance: export CONFORMANCE_DOOR := $(DOOR)
 conformance: export CONFORMANCE_POLICY := $(POLICY)
 conformance: export CONFORMANCE_FACILITATOR := $(FACILITATOR)
+conformance: export CONFORMANCE_SEEKER_KEY := $(SEEKER_KEY)
+conformance: export CONFORMANCE_WORKER_KEY := $(WORKER_KEY)
+conformance: export CONFORMANCE_WORKER_AGENT_ID := $(WORKER_AGENT_ID)
+conformance: export CONFORMANCE_NETWORK := $(NETWORK)
 conformance: .venv/$(STAMP) ## Ask the door at URL=… (any of the three) the conformance cases, with TOKEN=…
 	$(PY) -m pytest -q -p no:cacheprovider tests/conformance $(PYTEST_ARGS)
 

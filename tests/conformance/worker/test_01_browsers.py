@@ -4,6 +4,9 @@ import pytest
 
 from tests.support.worker.machine import running_worker
 
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
+
 PAGE = "https://seeker.example"
 ASKED = "access-control-expose-headers,content-type,payment-signature,x-contract-id"  # as a stock x402 client sends it
 READ = ("payment-required", "payment-response", "x-payment-amount", "x-request-id", "retry-after")

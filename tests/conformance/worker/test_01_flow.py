@@ -6,19 +6,9 @@ import threading
 
 import pytest
 
+from tests.support import url_run
 from tests.support.worker.payments import header
-from tests.support.worker.stage import BASE, BODY, Stage, stub_facilitator
-
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
-
-
-@pytest.fixture
-def stage(stub):
-    return Stage(stub)
+from tests.support.worker.stage import BODY
 
 
 def test_unpaid_gets_402(stage):
@@ -27,20 +17,22 @@ def test_unpaid_gets_402(stage):
     answer = stage.post(contract)
 
     assert answer.status == 402
-    assert {name: answer.headers[name] for name in answer.headers if name.startswith("X-Payment")} == {
-        "X-Payment-Address": contract.worker_wallet,
-        "X-Payment-Amount": "5",
-        "X-Payment-Currency": "USDC",
-        "X-Payment-Network": "base",
+    asked = {name.lower(): value for name, value in answer.headers.items()}
+    assert {name: value for name, value in asked.items() if name.startswith("x-payment")} == {
+        "x-payment-address": contract.worker_wallet,
+        "x-payment-amount": "5",
+        "x-payment-currency": "USDC",
+        "x-payment-network": contract.network.name,
     }
     required = json.loads(base64.b64decode(answer.headers["PAYMENT-REQUIRED"], validate=True))
-    assert required["accepts"][0]["amount"] == "5000000" and required["resource"]["url"] == f"{BASE}/execute"
+    assert required["accepts"][0]["amount"] == "5000000" and required["resource"]["url"] == f"{stage.base}/execute"
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.body["x402Version"] == 1 and answer.body["error"] == "payment required"
     assert answer.body["code"] == "PAYMENT_REQUIRED" and answer.body["contract_id"] == contract.contract_id
-    assert stage.executions.read(contract.contract_id) is None
+    assert stage.is_free(contract)
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_unknown_contract(stage, stub):
     answer = stage.post("ctr_nobody", BODY, stage.pay(stage.contract()))
 
@@ -48,6 +40,7 @@ def test_unknown_contract(stage, stub):
     assert stub.calls == []
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_invalid_input_before_payment(stage, stub):
     schema = {"type": "object", "required": ["brief"], "properties": {"brief": {"type": "string"}}}
     contract = stage.contract(task__input_schema=schema)
@@ -62,10 +55,11 @@ def test_invalid_input_before_payment(stage, stub):
             "expected": "string",
             "received": "integer",
         }
-    assert stub.calls == [] and stage.executions.read(contract.contract_id) is None
+    assert stub.calls == [] and stage.is_free(contract)
     assert stage.post(contract).status == 402
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_malformed_payment_header(stage, stub):
     contract = stage.contract()
     good = header(stage.payload(contract))
@@ -85,6 +79,7 @@ def test_malformed_payment_header(stage, stub):
     assert stub.count("verify") == stub.count("settle") == 0
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_huge_payment_header(stage, stub):
     answer = stage.post(stage.contract(), BODY, {"PAYMENT-SIGNATURE": ["A" * 9 * 1024]})
 
@@ -99,13 +94,15 @@ def test_huge_body(stage):
 
 
 def test_header_injection_contract_id(stage):
-    for evil in ("ctr_a%0d%0aX-Evil: 1", "ctr_a\r\nX-Evil: 1", "ctr_" + "a" * 2048, "../x", "ctr_ü"):
+    odd = ("ctr_a\r\nX-Evil: 1", "ctr_ü")  # no client of HTTP sends these
+    for evil in ("ctr_a%0d%0aX-Evil: 1", "ctr_" + "a" * 2048, "../x", *(() if url_run.url() else odd)):
         answer = stage.post(evil)
         assert answer.status == 400 and answer.body["error"]["code"] == "INVALID_REQUEST"
         assert evil not in answer.text and "X-Evil" not in str(answer.headers)
-        assert evil not in str(stage.telemetry.lines)
+        assert url_run.url() or evil not in str(stage.telemetry.lines)
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_a_payment_signed_for_another_token_is_refused_by_the_facilitator(stage):
     contract = stage.contract()
 
@@ -114,6 +111,7 @@ def test_a_payment_signed_for_another_token_is_refused_by_the_facilitator(stage)
     assert answer.status == 402 and stage.stub.count("verify") == 1 and stage.stub.count("settle") == 0
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_wrong_domain_name(stage, stub):
     contract = stage.contract()
 
@@ -123,6 +121,7 @@ def test_wrong_domain_name(stage, stub):
     assert answer.body["code"] == "PAYMENT_INVALID"
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_expired_authorization(stage):
     contract = stage.contract()
     soon = str(stage.clock() // 1000 + 3)
@@ -132,6 +131,7 @@ def test_expired_authorization(stage):
     assert answer.body["details"]["reason"].endswith("authorization_valid_before")
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_future_authorization(stage):
     contract = stage.contract()
 
@@ -140,6 +140,7 @@ def test_future_authorization(stage):
     assert answer.body["details"]["reason"].endswith("authorization_valid_after")
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_window_too_short_for_task(stage):
     contract = stage.contract()
 
@@ -148,6 +149,7 @@ def test_window_too_short_for_task(stage):
     assert answer.body["details"]["reason"].endswith("authorization_valid_before")
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_signature_for_other_contracts_price(stage, stub):
     cheap, dear = stage.contract(terms__price__amount="1"), stage.contract()
 
@@ -156,6 +158,7 @@ def test_signature_for_other_contracts_price(stage, stub):
     assert answer.status == 402 and stub.count("settle") == 0
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_replay_same_contract(stage):
     contract = stage.contract()
     payment = stage.pay(contract)
@@ -165,7 +168,8 @@ def test_replay_same_contract(stage):
         again = stage.post(contract, BODY, headers)
         assert again.status == 200 and again.receipt == first.receipt
         assert without_links(again.body) == without_links(first.body)
-    assert stage.settles() == 1 and len(stage.runs) == 1
+    assert stage.settles() == 1
+    stage.ran(1)
 
 
 def without_links(body):
@@ -175,6 +179,7 @@ def without_links(body):
     return json.loads(text)
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_replay_other_contract(stage):
     first, second = stage.contract(), stage.contract()
     payment = stage.pay(first)
@@ -183,9 +188,10 @@ def test_replay_other_contract(stage):
     answer = stage.post(second, BODY, payment)
 
     assert answer.status == 409 and answer.body["error"]["code"] == "PAYMENT_ALREADY_USED"
-    assert stage.settles() == 1 and stage.executions.read(second.contract_id) is None
+    assert stage.settles() == 1 and stage.is_free(second)
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_same_payment_two_contracts_race(stage):
     contracts = [stage.contract(), stage.contract()]
     payment = stage.pay(contracts[0])
@@ -193,8 +199,9 @@ def test_same_payment_two_contracts_race(stage):
     answers = at_once([lambda c=contracts[n % 2]: (c, stage.post(c, BODY, payment)) for n in range(20)])
     stage.settle_down()
 
-    winners = {c.contract_id for c, _ in answers if stage.executions.read(c.contract_id)}
-    assert len(winners) == 1 and stage.charges() == 1 and stage.settles() == 1 and len(stage.runs) == 1
+    winners = {c.contract_id for c in contracts if not stage.is_free(c)}
+    assert len(winners) == 1 and stage.charges() == 1 and stage.settles() == 1
+    stage.ran(1)
     for contract, answer in answers:
         if contract.contract_id in winners:
             assert answer.status in (200, 202)
@@ -202,6 +209,7 @@ def test_same_payment_two_contracts_race(stage):
             assert answer.status == 409 and answer.body["error"]["code"] == "PAYMENT_ALREADY_USED"
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_duplicate_storm(stage):
     contract = stage.contract()
     payment = stage.pay(contract)
@@ -211,9 +219,11 @@ def test_duplicate_storm(stage):
 
     assert {answer.status for answer in answers} <= {200, 202}
     assert len({answer.body["task_id"] for answer in answers}) == 1
-    assert stage.charges() == 1 and stage.settles() == 1 and len(stage.runs) == 1
+    assert stage.charges() == 1 and stage.settles() == 1
+    stage.ran(1)
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_a_storm_of_different_payments_charges_one(stage):
     contract = stage.contract()
     payments = [stage.pay(contract) for _ in range(12)]
@@ -222,9 +232,11 @@ def test_a_storm_of_different_payments_charges_one(stage):
     stage.settle_down()
 
     assert {answer.status for answer in answers} <= {200, 202}
-    assert stage.charges() == 1 and len(stage.runs) == 1
+    assert stage.charges() == 1
+    stage.ran(1)
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_verify_5xx(stage, stub):
     contract = stage.contract()
     stub.say("verify", "500", "ok")
@@ -233,10 +245,11 @@ def test_verify_5xx(stage, stub):
 
     assert answer.status == 503 and answer.headers["Retry-After"] == "5"
     assert answer.body["error"]["code"] == "PAYMENT_PROVIDER_UNAVAILABLE"
-    assert stage.executions.read(contract.contract_id) is None
+    assert stage.is_free(contract)
     assert stage.post(contract, BODY, stage.pay(contract)).status == 200
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_verify_400_with_json(stage, stub):
     contract = stage.contract()
     stub.say("verify", "400:insufficient_funds")
@@ -246,6 +259,7 @@ def test_verify_400_with_json(stage, stub):
     assert answer.status == 402 and answer.body["details"]["reason"] == "insufficient_funds"
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_poll_wrong_contract(stage):
     contract, other = stage.contract(), stage.contract()
     task_id = stage.post(contract, BODY, stage.pay(contract)).body["task_id"]
@@ -258,6 +272,7 @@ def test_poll_wrong_contract(stage):
     assert wrong.body["error"]["code"] == "TASK_NOT_FOUND"
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_poll_missing_header(stage):
     contract = stage.contract()
     task_id = stage.post(contract, BODY, stage.pay(contract)).body["task_id"]
@@ -276,6 +291,7 @@ def at_once(acts):
     return answers
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_a_request_without_a_contract_is_told_which_header_to_send(stage):
     contract = stage.contract()
     task_id = stage.post(contract, BODY, stage.pay(contract)).body["task_id"]

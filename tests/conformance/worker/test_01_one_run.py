@@ -12,6 +12,8 @@ from piecework.worker.record.states import State
 from piecework.worker.task.bounding import in_thread
 from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
 
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
 
 @pytest.fixture(scope="module")
 def running():

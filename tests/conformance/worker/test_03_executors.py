@@ -8,13 +8,9 @@ from piecework.errors import Unprocessable
 from piecework.extend.executors import Outcome, Retryable
 from piecework.worker.record.states import State
 from tests.support.worker.machine import running_worker
-from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
+from tests.support.worker.stage import BODY, Stage, score
 
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
 
 
 def after_a_deployment(stage, **changes):

@@ -8,6 +8,9 @@ from piecework.errors import Unprocessable
 from piecework.extend.executors import Retryable
 from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
 
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
+
 CALLERS = 16
 OTHER = {"brief": "another"}
 

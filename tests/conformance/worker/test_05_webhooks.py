@@ -15,6 +15,9 @@ from tests.support.worker.contracts import SECRET
 from tests.support.worker.hooks import FakeDeliveries, FakeQueue, a_post, hook_server
 from tests.support.worker.stage import Stage, stub_facilitator
 
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
+
 HERE = {"127.0.0.1"}
 
 

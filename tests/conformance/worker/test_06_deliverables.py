@@ -27,6 +27,9 @@ from tests.support.worker.handlers import EMULATED_KEY, PUBLIC_BASE_URL, Handler
 from tests.support.worker.payments import header, signed_payload
 from tests.support.worker.stage import stub_facilitator
 
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
+
 ONE = {"AttributeDefinitions": [("pk", "S")], "KeySchema": [("pk", "HASH")]}
 TWO = {"AttributeDefinitions": [("pk", "S"), ("sk", "S")], "KeySchema": [("pk", "HASH"), ("sk", "RANGE")]}
 

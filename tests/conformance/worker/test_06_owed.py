@@ -9,20 +9,12 @@ from piecework.extend.executors import Outcome, Refused, Retryable
 from piecework.worker.record.states import State
 from piecework.worker.record.values import Failure
 from tests.support.worker.records import changed
-from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
+from tests.support.worker.stage import BODY, score
+
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
 
 OWED = "the payment is owed back"
-
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
-
-
-@pytest.fixture
-def stage(stub):
-    return Stage(stub)
 
 
 def rows(stage):

@@ -11,8 +11,11 @@ from piecework.worker.answer.telling import INLINE_BYTES, MOST_ITEMS
 from piecework.worker.record.states import State
 from piecework.worker.stream.streams import DELTA_CHARACTERS, LIVE_BYTES, HiredTasks, Recording, Streams
 from tests.support.crash import Crashed
-from tests.support.worker.stage import BASE, BODY, Stage, stub_facilitator
+from tests.support.worker.stage import BASE, BODY, Stage
 from tests.support.worker.streams import FakeStreamLog
+
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
 
 PLAN = Artifact("../plan.txt", b"the plan", "text/plain")
 CHECKSUM = "sha256:" + hashlib.sha256(b"the plan").hexdigest()
@@ -25,12 +28,6 @@ GIVEN_AWAY = {
     "withheld": True,
 }
 WITHHELD_PLAN = {"type": "file", "withheld": True}
-
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
 
 
 class Watched(Stage):

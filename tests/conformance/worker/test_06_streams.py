@@ -10,6 +10,8 @@ from piecework.worker.stream.streams import StreamTokens
 from tests.support.machine import wait_until
 from tests.support.worker.machine import STREAM_KEY, running_worker
 
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
 
 @pytest.fixture(scope="module", params=["buffered", "streaming"])
 def worker(request, gateway):

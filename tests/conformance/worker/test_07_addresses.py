@@ -13,6 +13,9 @@ from piecework.clock import now_in_ms
 from tests.support.worker.contracts import a_contract
 from tests.support.worker.handlers import PUBLIC_BASE_URL, handler
 
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
+
 EDGE = {"apiId": "a1b2c3d4e5", "stage": "prod", "domainName": "evil.example"}
 OWN = "https://a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com/prod"
 

@@ -4,17 +4,21 @@ import copy
 import uuid
 from typing import Any
 
+from eth_account import Account
+
 from piecework.clock import DAY_MS
 from piecework.worker.chain.networks import NETWORKS
 from piecework.worker.contract.contracts import ContractRecord, WorkerIdentity, time_in_ms, time_text, validate
 from piecework.worker.contract.signatures import contract_hash, sign
 from piecework.worker.settings import WorkerSettings
+from tests.support import url_run
 
-SEEKER_KEY = "0x" + "11" * 32
-WORKER_KEY = "0x" + "22" * 32
-SEEKER_WALLET = "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"
-WORKER_WALLET = "0x1563915e194D8CfBA1943570603F7606A3115508"
-WORKER_AGENT_ID = "agent_work01"
+SEEKER_KEY = url_run.given("SEEKER_KEY") or "0x" + "11" * 32
+WORKER_KEY = url_run.given("WORKER_KEY") or "0x" + "22" * 32
+SEEKER_WALLET = Account.from_key(SEEKER_KEY).address
+WORKER_WALLET = Account.from_key(WORKER_KEY).address
+WORKER_AGENT_ID = url_run.given("WORKER_AGENT_ID") or "agent_work01"
+NETWORK = url_run.given("NETWORK") or "base"
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 SETTINGS = {  # of a worker that takes real money, and money of a testnet
     "PUBLIC_BASE_URL": "https://w.example/hire",
@@ -40,7 +44,7 @@ EXAMPLE: dict[str, Any] = {
         "output_schema": {"type": "object", "required": ["score"]},
     },
     "terms": {
-        "price": {"amount": "5", "currency": "USDC", "network": "base"},
+        "price": {"amount": "5", "currency": "USDC", "network": NETWORK},
         "deadline": "2026-02-05T09:00:00Z",
         "payment_trigger": "on_delivery",
         "platform_fee": {"percentage": 1, "wallet": "0x00000000000000000000000000000000000000fe"},

@@ -14,12 +14,11 @@ from piecework.worker.chain.exchange import Answer
 from piecework.worker.chain.networks import BASE, NETWORKS, Network
 from piecework.worker.payment.payments import Authorization, Payment, read_payment
 from piecework.worker.payment.terms import PaymentTerms
+from tests.support.worker.contracts import SEEKER_KEY
+from tests.support.worker.contracts import SEEKER_WALLET as SEEKER
+from tests.support.worker.contracts import WORKER_WALLET as WORKER
 
-SEEKER_KEY = "0x" + "11" * 32
-WORKER_KEY = "0x" + "22" * 32
 STRANGER_KEY = "0x" + "33" * 32
-SEEKER = "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"
-WORKER = "0x1563915e194D8CfBA1943570603F7606A3115508"
 NOW_S = 1_767_600_000
 NOW_MS = NOW_S * 1000
 NONCE = "0x" + "ab" * 32

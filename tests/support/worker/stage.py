@@ -211,6 +211,19 @@ class Stage:
         self.contracts.put(record)
         return record
 
+    @property
+    def base(self) -> str:
+        """The door's own address."""
+        return BASE
+
+    def is_free(self, contract: ContractRecord) -> bool:
+        """Whether nobody has claimed it."""
+        return self.executions.read(contract.contract_id) is None
+
+    def ran(self, times: int) -> None:
+        """The executor ran so often."""
+        assert len(self.runs) == times
+
     def terms(self, contract: ContractRecord) -> PaymentTerms:
         return self.worker.cases.quote(contract).terms
 

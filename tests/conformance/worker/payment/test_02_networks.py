@@ -8,7 +8,10 @@ from piecework.worker.manifest import manifest_of
 from piecework.worker.record.states import State
 from piecework.worker.settings import WorkerSettings
 from tests.support.worker.contracts import EXAMPLE_NOW_MS, WORKER_AGENT_ID, WORKER_WALLET, a_contract
-from tests.support.worker.stage import BODY, Stage, stub_facilitator
+from tests.support.worker.stage import BODY, Stage
+
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
 
 NODE = {"BASE_RPC_URL": "https://node.example/key"}
 SEEN = {"BASE_CHAIN_SEEN": "true"}  # what functions that take no payment are told instead of the node's URL
@@ -48,12 +51,6 @@ def test_the_manifest_lists_the_networks_that_are_taken(given, networks):
     listed = manifest_of(settings_with(given), [], "echo")["pricing"]["networks"]
 
     assert {network["name"] for network in listed} == networks
-
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
 
 
 def test_no_real_money_is_asked_for_or_bound_while_its_chain_cannot_be_seen(stub):

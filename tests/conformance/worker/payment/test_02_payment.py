@@ -11,23 +11,12 @@ from tests.support.worker.evm import real_evm
 from tests.support.worker.front import fronting, real_time_stage
 from tests.support.worker.payments import SEEKER, STRANGER_KEY, WORKER
 from tests.support.worker.seekers import CLIENTS, pay
-from tests.support.worker.stage import BODY, Stage, stub_facilitator
+from tests.support.worker.stage import BODY
 
 PRICE = 5_000_000
 VALUE = "invalid_exact_evm_payload_authorization_value_mismatch"
 RECIPIENT = "invalid_exact_evm_payload_recipient_mismatch"
 REQUIREMENTS = "invalid_payment_requirements"
-
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
-
-
-@pytest.fixture
-def stage(stub):
-    return Stage(stub)
 
 
 def refused(stage, **changes):
@@ -36,32 +25,38 @@ def refused(stage, **changes):
     answer = stage.post(contract, BODY, stage.pay(contract, **changes))
     assert answer.status == 402 and answer.body["code"] == "PAYMENT_INVALID" and "PAYMENT-REQUIRED" in answer.headers
     assert stage.stub.calls == [] or {call["call"] for call in stage.stub.calls} == {"supported"}
-    assert stage.executions.read(contract.contract_id) is None
+    assert stage.is_free(contract)
     return answer.body["details"]["reason"]
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_under_payment(stage):
     assert refused(stage, value="4999999") == VALUE
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_over_payment(stage):
     assert refused(stage, value="5000001") == VALUE
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_atomic_vs_decimal(stage):
     assert refused(stage, accepted={"amount": "5"}) == REQUIREMENTS
     assert refused(stage, value="5") == VALUE
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_wrong_pay_to(stage):
     assert refused(stage, to=SEEKER) == RECIPIENT
     assert refused(stage, accepted={"payTo": SEEKER}) == REQUIREMENTS
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_wrong_network(stage):
     assert refused(stage, accepted={"network": "eip155:84532"}, domain={"chainId": 84532}) == REQUIREMENTS
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_wrong_asset(stage, stub):
     other = "0x" + "2" * 40
     contract = stage.contract()
@@ -74,6 +69,7 @@ def test_wrong_asset(stage, stub):
     assert stub.count("settle") == 0
 
 
+@pytest.mark.needs("FACILITATOR")
 def test_wrong_payer(stage, stub):
     contract = stage.contract()
 
@@ -84,6 +80,7 @@ def test_wrong_payer(stage, stub):
     assert stub.count("verify") == stub.count("settle") == 0
 
 
+@pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
 @pytest.mark.parametrize("client", CLIENTS)
 def test_stock_clients_pay(stub, client):
     stage = real_time_stage(stub)
@@ -100,6 +97,7 @@ def test_stock_clients_pay(stub, client):
     assert stub.count("settle", made.signed[0].lower()) == 1 and stage.charges() == 1
 
 
+@pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
 @pytest.mark.parametrize("client", [client for client in CLIENTS if client != "v1"])  # version 1 has no default cap
 def test_default_cap_refused_client_side(stub, client):
     stage = real_time_stage(stub)
@@ -112,6 +110,7 @@ def test_default_cap_refused_client_side(stub, client):
     assert front.with_payment == [False]
 
 
+@pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
 @pytest.mark.parametrize("executor", ["probe", "slow"])
 @pytest.mark.parametrize("client", ["httpx", "fetch"])
 def test_second_client_call_does_not_repay(stub, client, executor):
@@ -137,6 +136,7 @@ def evm():
         yield running
 
 
+@pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
 class TestRealEvm:
     """Case 69: the stock facilitator's own logic, and money that really moves, once."""
 

@@ -16,8 +16,11 @@ from piecework.jsons import loads
 from piecework.worker.answer.deliverables import MOST_FILES
 from piecework.worker.stream.streams import HiredTasks, Recording, Streams
 from tests.support.worker.records import changed
-from tests.support.worker.stage import BODY, Stage, stub_facilitator
+from tests.support.worker.stage import BODY, Stage
 from tests.support.worker.streams import FakeStreamLog
+
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
 
 ANSWER = "swordfish"
 FILE = Artifact("a.txt", b"a", "text/plain")
@@ -35,12 +38,6 @@ UNFIT = {
     "null": None,
     "a number too large to write": float("inf"),
 }
-
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
 
 
 def told_of(stage, do, **changes):

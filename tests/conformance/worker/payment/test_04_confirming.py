@@ -5,18 +5,9 @@ import secrets
 import pytest
 
 from piecework.worker.record.states import State
-from tests.support.worker.stage import BODY, Stage, stub_facilitator
+from tests.support.worker.stage import BODY, Stage
 
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
-
-
-@pytest.fixture
-def stage(stub):
-    return Stage(stub)
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
 
 
 def hired(stage, word="ok", **changes):

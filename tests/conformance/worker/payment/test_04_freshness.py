@@ -3,20 +3,12 @@
 import pytest
 
 from piecework.worker.record.states import State
-from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
+from tests.support.worker.stage import BODY, Stage, score
+
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
 
 HOUR = 3_600
-
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
-
-
-@pytest.fixture
-def stage(stub):
-    return Stage(stub)
 
 
 def hired(stage, *words, contract=None):

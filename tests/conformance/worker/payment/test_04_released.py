@@ -10,20 +10,12 @@ from piecework.worker.payment.terms import LONGEST_SECONDS
 from piecework.worker.record.execution import KEPT_DAYS, RELEASED_DUE
 from piecework.worker.record.states import State
 from tests.support.worker.payments import header
-from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
+from tests.support.worker.stage import BODY, Stage, score
+
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
+
 
 DAY = 86_400
-
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
-
-
-@pytest.fixture
-def stage(stub):
-    return Stage(stub)
 
 
 def failing(error):

@@ -9,18 +9,9 @@ from piecework.worker.record.states import State
 from tests.support.crash import Crashed
 from tests.support.machine import wait_until
 from tests.support.worker.payments import header
-from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
+from tests.support.worker.stage import BODY, Stage, score
 
-
-@pytest.fixture
-def stub():
-    with stub_facilitator() as running:
-        yield running
-
-
-@pytest.fixture
-def stage(stub):
-    return Stage(stub)
+pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
 
 
 @pytest.fixture(params=["with a node", "without a node"])
