@@ -1,1 +1,1 @@
-"""Adapters: one module per table, bucket or secret; nothing else touches boto3."""
+"""Adapters: one module per table, bucket or secret; nothing else speaks to AWS."""

@@ -30,7 +30,7 @@ S3Of = Callable[[], "S3Client"]  # the client is made on the first call that nee
 
 
 def kept_for(days: int) -> dict[str, Any]:
-    """The tag by which the bucket's rules know how long an object was promised; none for 0."""
+    """The tag that tells the bucket's rules for how many days an object was promised; empty for 0."""
     return {"Tagging": f"{KEEP_DAYS}={days}"} if days else {}
 
 
@@ -62,7 +62,7 @@ def put_once(
                     return
                 if error_code(error) != UNDER_WAY:
                     raise
-        sleep(uniform(gap / 2, gap))  # noqa: S311  # jitter is no secret
+        sleep(uniform(gap / 2, gap))  # noqa: S311  # jitter is not a secret
         gap *= 2
     raise Unavailable(f"{THE_BUCKET} is busy; try again")
 

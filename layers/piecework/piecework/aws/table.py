@@ -42,10 +42,10 @@ GAP_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a write: whether it was done, and the row that was asked for, or that stands in the way."""
+    """The answer to a write: whether it was done, and the row that was asked for or that failed its condition."""
 
     done: bool
-    row: Item  # {} for none
+    row: Item  # {} when there is none, or nobody asked
 
 
 class Index(NamedTuple):
@@ -70,7 +70,7 @@ class Table:
         self._client, self.name, self._what, self._sleep = client, name, what, sleep
 
     def get(self, *key: str) -> Item | None:
-        """One row."""
+        """The row at a key, or None."""
         with aws_errors(self._what):
             answer = self._client.get_item(TableName=self.name, Key=typed(at(key)), ConsistentRead=True)
         return plain(answer["Item"]) if "Item" in answer else None
@@ -78,7 +78,7 @@ class Table:
     def find(self, keys: Sequence[Key], *, only: str = "", hint: bool = False) -> dict[Key, Item]:
         """Those of the rows that are there; up to 100 in one request, if they weigh less than 16 MB.
 
-        As a hint, they are read eventually consistent and without those that DynamoDB has no time for.
+        A `hint` is read eventually consistent, and lacks the rows that DynamoDB was too busy to read.
         """
         found: dict[Key, Item] = {}
         wanted = list(dict.fromkeys(keys))
@@ -130,7 +130,7 @@ class Table:
         ours: Values | None = None,
         returning: bool = False,
     ) -> Written:
-        """Write a row; `returning` the one that it replaced."""
+        """Write a whole row; with `returning`, the answer holds the row that it replaced."""
         put = Put(item, condition=condition, values=values or {}, ours=ours or {})
         return self._single(put, "ALL_OLD" if returning else "")
 
@@ -145,7 +145,7 @@ class Table:
         names: Mapping[str, str] | None = None,
         returning: bool = False,
     ) -> Written:
-        """Change a row; `returning` it as it is then."""
+        """Change a row's attributes; with `returning`, the answer holds the row after the change."""
         update = Update(key, expression, condition=condition, values=values, ours=ours or {}, names=names or {})
         return self._single(update, "ALL_NEW" if returning else "")
 
@@ -154,11 +154,11 @@ class Table:
         return self._single(Delete(key, condition=condition, values=values or {}))
 
     def put_all(self, items: Sequence[Item]) -> None:
-        """Write rows that nothing depends on yet."""
+        """Write rows that nothing depends on yet, 25 in one request."""
         self._write_all([{"PutRequest": {"Item": typed(item)}} for item in items])
 
     def delete_all(self, keys: Sequence[Key]) -> None:
-        """Remove rows that nothing depends on any more."""
+        """Remove rows that nothing depends on any more, 25 in one request."""
         self._write_all([{"DeleteRequest": {"Key": typed(at(key))}} for key in dict.fromkeys(keys)])
 
     def transact(self, writes: Sequence[Write], *, tries: int = TRIES) -> list[bool]:
@@ -179,15 +179,15 @@ class Table:
         raise self.busy()
 
     def pause(self, attempt: int) -> None:
-        """Wait for whom we met."""
-        self._sleep(uniform(0, GAP_SECONDS * (attempt + 1) / TRIES))  # noqa: S311  # jitter is no secret
+        """Wait a moment for the others that write the same rows."""
+        self._sleep(uniform(0, GAP_SECONDS * (attempt + 1) / TRIES))  # noqa: S311  # jitter is not a secret
 
     def busy(self) -> Unavailable:
-        """What to raise after so many tries."""
+        """The error to raise when every try met others."""
         return Unavailable(f"{self._what} is busy; try again")
 
     def changed(self) -> Unavailable:
-        """What to raise when the row in the way is gone by now."""
+        """The error to raise when a condition failed and no row is there."""
         return Unavailable(f"{self._what} changed under this request; try again")
 
     def _single(self, write: Write, returning: str = "") -> Written:

@@ -116,7 +116,7 @@ def at(key: Key) -> Item:
 
 
 def new_write() -> str:
-    """A token of its own for one write."""
+    """A token drawn for one write: 64 random bits."""
     return secrets.token_hex(8)
 
 

@@ -1,8 +1,8 @@
 """Leases of hosted runs in the kernel table: `pk` = HOSTED#<execution id>, `sk` = "-", one request per step of a run.
 
-Attributes: `claim` (a token, while somebody runs), `lease_until` (ms), `tries` (runs in a row that came to nothing),
-`again` (somebody came meanwhile), `released` (the token that gave the lease back last), `expires_at` (s; the table's
-TTL). A repeated request recognises its own first try by the token.
+Attributes: `claim` (the token of the run that holds it), `lease_until` (ms), `tries` (runs in a row without a result),
+`again` (another wake-up came meanwhile), `released` (the token that gave the lease back last), `expires_at` (s; the
+table's TTL). A repeated request recognises its own first try by the token.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FREE: Final = f"{ABSENT} OR lease_until <= :now"
 HELD: Final = "lease_until > :now"
 MINE: Final = "claim = :token"
 KEPT_MS: Final = DAY_MS  # beyond its lease; an execution lives an hour
-ROUNDS: Final = 5  # of claiming and leaving a mark, while the holder comes and goes
+ROUNDS: Final = 5  # of claiming or leaving a mark, while other runs come and go
 
 
 class HostedLeases(Leases):
@@ -41,7 +41,7 @@ class HostedLeases(Leases):
                 return int(claimed.row["tries"])
             if self._update(execution_id, "SET again = :true", HELD, {"now": now_ms, "true": True}).done:
                 return None
-        raise Unavailable("the run's lease changed under this look; try again")
+        raise Unavailable("the run's lease changed during this request; try again")
 
     def renew(self, execution_id: str, token: str, until_ms: int) -> None:
         values = {"token": token, "until": until_ms}

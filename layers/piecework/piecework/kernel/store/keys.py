@@ -1,4 +1,4 @@
-"""The kernel table's rows, by their keys. `…` is an id, or a digest of one that is no plain word.
+"""The kernel table's rows, by their keys. `…` is an id, or the digest of an id that is not a plain word.
 
 | pk              | sk                    | row                                                                    |
 |-----------------|-----------------------|------------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""Leases of connections, and marks of who deals with a row for a while; attributes of the kernel table's rows.
+"""Leases of connections, and marks on rows that somebody is dealing with: attributes of the kernel table's rows.
 
 A connection's row holds `generation`, `lease_until` (ms), `is_open`, and once its lease seemed to lapse `doubted_lease`
 and `doubted_until`. A marked row holds `claimed_until` (ms) and `claim`.
@@ -22,18 +22,18 @@ DOUBT: Final = "SET doubted_lease = :lease, doubted_until = :until"
 
 
 def claim(table: Table, key: Key, now_ms: int, until_ms: int) -> bool:
-    """Mark a row as somebody's for a while; False when it is gone, or another's mark still counts."""
+    """Mark a row as taken until then; False when it is gone, or another's mark still counts."""
     values = {"until": until_ms, "now": now_ms, "token": new_write()}
     return table.update(key, "SET claimed_until = :until, claim = :token", values, UNCLAIMED).done
 
 
 def unclaim(table: Table, key: Key) -> None:
-    """Take the mark off a row that is still there."""
+    """Remove the mark from a row that is still there."""
     table.update(key, "REMOVE claimed_until, claim", {}, PRESENT)
 
 
 def claimed_until(row: Item) -> int:
-    """How long a row is somebody's; rows of earlier versions are nobody's."""
+    """Until when a row is marked as taken, epoch ms; rows of earlier versions have no mark."""
     return int(row.get("claimed_until", 0))
 
 
@@ -44,7 +44,7 @@ def doubt(table: Table, key: Key, generation: int, lease_ms: int, until_ms: int)
 
 
 def doubted_until(row: Item) -> int:
-    """How long a connection's stream may still answer; a doubt counts for the lease that it was noted for."""
+    """Until when a doubted connection may still answer, epoch ms; a doubt counts only for its own lease."""
     return int(row["doubted_until"]) if row.get("doubted_lease") == row["lease_until"] else 0
 
 

@@ -24,7 +24,7 @@ from piecework.kernel.store.values import text_of
 HOLDS: Final = "job_id = :job"
 SAME_AND_UNCHANGED: Final = f"{leases.SAME} AND {HOLDS}"
 SAME_AND_OLD_TOOLS: Final = f"{leases.SAME} AND tools = :old"
-STALE_MS: Final = 60_000  # after which a hint without its link is removed by who meets it
+STALE_MS: Final = 60_000  # a hint without its link is removed when it is met after so long
 PAGE: Final = 100
 
 

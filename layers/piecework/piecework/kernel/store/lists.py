@@ -27,7 +27,7 @@ MORE: Final = 10  # rows a shard is asked for beyond its even share
 AGENT_ID_BYTES: Final = 256  # of the longest id there can be; DynamoDB refuses to look for a key over 2,048
 ID_CHARACTERS: Final = 200  # of a cursor's id, which is a caller's text
 FILTERED_LABELS: Final = 10  # an expression has 4,096 bytes
-FILTERED_PAGE: Final = 500  # rows looked at by one request when some of them are left out
+FILTERED_PAGE: Final = 500  # rows read by one request when some of them are left out
 
 
 class KernelLists:
@@ -77,7 +77,7 @@ def _partitions(which: Filter) -> list[tuple[Index, str]]:
 
 
 def _filtered(which: Filter) -> tuple[str, dict[str, str]]:
-    """What DynamoDB leaves out; labels are found by their text, and told apart for sure when the row is read."""
+    """The filter for DynamoDB and its values; labels are found by their text, and compared when the row is read."""
     conditions, values = list[str](), dict[str, str]()
     if which.agent_id and which.status:
         conditions.append("#status = :status")

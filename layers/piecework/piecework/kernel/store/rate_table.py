@@ -6,7 +6,7 @@ repeated request recognises its own first try), `expires_at` (s; the table's TTL
 A copy remembers the windows it wrote or met. What it remembers can only lack calls of other copies, so a full window
 refuses without a request; a put that meets another copy's is answered with that one's window, and decides again:
 
-    copy A: put at w1 -> w2      copy B: put at w1 -> refused, told w2 -> full, or put at w2 -> w3
+    copy A: put at w1 -> w2      copy B: put at w1 -> refused, shown w2 -> full, or put at w2 -> w3
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RateTable(RateWindows):
         raise Unavailable("too many calls to this tool at once; try again")
 
     def _put(self, item: Item, known: Known | None) -> Written:
-        """Write a window in place of the known one; else the row that stands there instead, {} for none."""
+        """Write a window in place of the known one; else the answer holds the row that stands there."""
         if known is None:
             return self._table.put(item, ABSENT)
         return self._table.put(item, AS_KNOWN, {"known": known[0]})

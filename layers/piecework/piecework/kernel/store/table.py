@@ -4,8 +4,9 @@ A command meets another one in two ways, and both say `VersionConflict`: the ver
 run two transactions on one item at the same time. `write` is drawn anew for every transaction, so that a repeated
 request recognises its own first try.
 
-A batch read is no snapshot. The answer to an idempotency key is therefore read again after the execution when there is
-one, and must be absent in the transaction when there was none: it cannot belong to a later version unseen.
+A batch read is not a snapshot. When it finds an answer to an idempotency key, the answer is therefore read again after
+the execution; when it finds none, the answer must be absent in the transaction too. So it cannot belong to a later
+version unnoticed.
 """
 
 from __future__ import annotations

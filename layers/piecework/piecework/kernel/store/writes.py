@@ -35,7 +35,7 @@ class Plan:
     execution: Write
     key: tuple[Write, ...]  # fails: the idempotency key was answered meanwhile, or a lost consumer came back
     claim: tuple[Write, ...]  # fails: the connection was taken
-    frees: tuple[Write, ...]  # fails: somebody else has freed the connection
+    frees: tuple[Write, ...]  # fails: the connection was freed already
     others: tuple[Write, ...]
 
 
@@ -57,7 +57,7 @@ class Planner:
         )
 
     def due(self, execution: Execution) -> Due:
-        """When the execution must be looked at."""
+        """When the execution must be checked again."""
         return Due(due_at(execution, self._settings), EXECUTION_DUE, execution.id)
 
     def _execution(self, change: Change, write: str) -> Write:

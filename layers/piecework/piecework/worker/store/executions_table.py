@@ -7,8 +7,8 @@
 | CLAIM#<chain>/<asset>/<from>/<nonce> | CLAIM               | contract, generation, status, write, expires_at    |
 | LEDGER#<year-month>                  | <ms>#<contract>#<…> | row (JSON)                                         |
 
-`write` is drawn anew for every write, so that a repeated request recognises its own first try; `told` are items (JSON)
-and `told_writes` the same of those told since.
+`write` is drawn anew for every write, so that a repeated request recognises its own first try. `told` holds items of
+partial output as JSON, and `told_writes` the tokens of those that were added after the record was written.
 """
 
 from __future__ import annotations
