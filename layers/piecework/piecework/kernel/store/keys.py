@@ -58,7 +58,7 @@ LIST_SHARDS: Final = 4  # of the indexes ByAge and ByStatus: some 4,000 index wr
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")
 
 
-def word(*ids: str) -> str:
+def key_part(*ids: str) -> str:
     """An id that may be any text, as part of a key: itself if it is a plain word, else a digest."""
     if len(ids) == 1 and _PLAIN.fullmatch(ids[0]):
         return ids[0]
@@ -77,7 +77,7 @@ def number(value: int) -> str:
 
 def execution(execution_id: str) -> str:
     """The partition of an execution."""
-    return f"EXEC#{word(execution_id)}"
+    return f"EXEC#{key_part(execution_id)}"
 
 
 def meta(execution_id: str) -> Key:
@@ -87,17 +87,17 @@ def meta(execution_id: str) -> Key:
 
 def step(execution_id: str, step_id: str) -> Key:
     """A step's record."""
-    return execution(execution_id), f"STEP#{word(step_id)}"
+    return execution(execution_id), f"STEP#{key_part(step_id)}"
 
 
 def done(execution_id: str, step_id: str) -> Key:
     """A step's outcome."""
-    return execution(execution_id), f"DONE#{word(step_id)}"
+    return execution(execution_id), f"DONE#{key_part(step_id)}"
 
 
 def decided(execution_id: str, step_id: str) -> Key:
     """A person's answer about a step."""
-    return execution(execution_id), f"SAID#{word(step_id)}"
+    return execution(execution_id), f"SAID#{key_part(step_id)}"
 
 
 def signal(execution_id: str, sequence: int) -> Key:
@@ -112,17 +112,17 @@ def answered(execution_id: str, key: str) -> Key:
 
 def session(session_id: str) -> Key:
     """A session's execution."""
-    return f"SESS#{word(session_id)}", "SESS"
+    return f"SESS#{key_part(session_id)}", "SESS"
 
 
 def agent(agent_id: str) -> str:
     """The partition of an agent's board."""
-    return f"AGENT#{word(agent_id)}"
+    return f"AGENT#{key_part(agent_id)}"
 
 
 def consumer(agent_id: str, consumer_id: str) -> Key:
     """A consumer."""
-    return agent(agent_id), CONSUMERS + word(consumer_id)
+    return agent(agent_id), CONSUMERS + key_part(consumer_id)
 
 
 def waiting(agent_id: str, created_at_ms: int, execution_id: str) -> Key:
@@ -132,17 +132,17 @@ def waiting(agent_id: str, created_at_ms: int, execution_id: str) -> Key:
 
 def held(agent_id: str, consumer_id: str) -> str:
     """The partition of a consumer's sessions."""
-    return f"HELD#{word(agent_id, consumer_id)}"
+    return f"HELD#{key_part(agent_id, consumer_id)}"
 
 
 def outbox(kind: str, owner: str, consumer_id: str) -> str:
     """The partition of a consumer's or connection's messages."""
-    return f"OUT#{kind}#{word(owner, consumer_id)}"
+    return f"OUT#{kind}#{key_part(owner, consumer_id)}"
 
 
 def runner(runner_id: str) -> str:
     """The partition of a runner."""
-    return f"RUN#{word(runner_id)}"
+    return f"RUN#{key_part(runner_id)}"
 
 
 def seen(runner_id: str) -> Key:
@@ -152,22 +152,22 @@ def seen(runner_id: str) -> Key:
 
 def link(runner_id: str, consumer_id: str) -> Key:
     """A runner's connection."""
-    return runner(runner_id), LINKS + word(consumer_id)
+    return runner(runner_id), LINKS + key_part(consumer_id)
 
 
 def tool(tool_id: str) -> str:
     """The partition of the connections that offer a tool."""
-    return f"TOOL#{word(tool_id)}"
+    return f"TOOL#{key_part(tool_id)}"
 
 
 def offer(tool_id: str, generation: int, runner_id: str, consumer_id: str) -> Key:
     """That a connection offers a tool."""
-    return tool(tool_id), f"{time(generation)}#{word(runner_id, consumer_id)}"
+    return tool(tool_id), f"{time(generation)}#{key_part(runner_id, consumer_id)}"
 
 
 def queue(tool_id: str) -> str:
     """The partition of a tool's queue."""
-    return f"QUEUE#{word(tool_id)}"
+    return f"QUEUE#{key_part(tool_id)}"
 
 
 def queued(tool_id: str, not_before_ms: int, job_id: str) -> Key:

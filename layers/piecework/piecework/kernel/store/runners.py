@@ -105,7 +105,7 @@ class KernelRunners(Runners):
         leases.unclaim(self._table, keys.queued(job.tool_id, job.not_before_ms, job.job_id))
 
     def publish(self, runner_id: str, tools: Sequence[ToolEntry]) -> None:
-        item = at((keys.DIRECTORY, keys.word(runner_id))) | {
+        item = at((keys.DIRECTORY, keys.key_part(runner_id))) | {
             **self._values.packed(FOLDER, [asdict(tool) for tool in tools]),
             "published_at": self._clock(),
             "expires_at": (self._clock() + SEEN_MS) // 1000,
@@ -170,7 +170,7 @@ class KernelRunners(Runners):
 
     def _forget_published(self, runner_id: str, until_ms: int | None = None) -> bool:
         """Remove a runner's part of the directory; False when it was published after that time."""
-        key = (keys.DIRECTORY, keys.word(runner_id))
+        key = (keys.DIRECTORY, keys.key_part(runner_id))
         item = self._table.get(*key)
         if item is None:
             return True
