@@ -71,37 +71,49 @@ def main() -> int:
         signal.signal(ending, _interrupt)
     env = {**DEPLOYED, **WORKER, "PIECEWORK_STREAM_KEY": secrets.token_hex(32), **with_own_names(os.environ)}
     try:
-        base = port_base(env)
-        check_environments(env)
-        check_tokens(env)
-        env[POLICY] = policy_path(env)
-        for broken in broken_executors(env):
-            print(f"executor not served: {broken}", file=sys.stderr, flush=True)
-        raw = read(ROOT / "template.yaml")
-        check_parameters(raw, parameters(env))
-        template = Template(raw, ROOT, parameters(env))
-        deployed = template.of_type("AWS::Serverless::Api")
-        doors = {api: base + distance for api, distance in DOORS.items() if api in deployed}
-        for port in (*doors.values(), base + AWS_DISTANCE):
-            _check_free(port)
-        with contextlib.ExitStack() as doors_running, contextlib.ExitStack() as running:
-            endpoint = os.environ.get("AWS_ENDPOINT_URL") or f"http://127.0.0.1:{base + AWS_DISTANCE}"
-            if "WorkerApi" in doors and "FACILITATOR_URL" not in env:
-                env |= running.enter_context(_facilitator(base + FACILITATOR_DISTANCE))
-            provision(template, running.enter_context(_aws(base + AWS_DISTANCE)))
-            running.callback(doors_running.close)  # the doors end before the services that they use
-            processes = [doors_running.enter_context(_door(api, port, endpoint, env)) for api, port in doors.items()]
-            for port, process in zip(doors.values(), processes, strict=True):
-                wait_until_answers(f"http://127.0.0.1:{port}/health", process)
-            if "KernelApi" in doors and env.get(DEMO, "on") != "off":
-                doors_running.enter_context(_demo(doors["KernelApi"], env))
-            print(_what_next(base, doors, endpoint, env), flush=True)
-            return processes[0].wait()
+        return _serve(port_base(env), _checked(env), env)
     except NotStarted as error:
         print(f"not started: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 0
+
+
+def _checked(env: dict[str, str]) -> Template:
+    """The template with the environment's parameters, after a check of every setting; makes the policy's path absolute.
+
+    Raises:
+        NotStarted: a setting is wrong.
+    """
+    check_environments(env)
+    check_tokens(env)
+    env[POLICY] = policy_path(env)
+    for broken in broken_executors(env):
+        print(f"executor not served: {broken}", file=sys.stderr, flush=True)
+    raw = read(ROOT / "template.yaml")
+    check_parameters(raw, parameters(env))
+    return Template(raw, ROOT, parameters(env))
+
+
+def _serve(base: int, template: Template, env: dict[str, str]) -> int:
+    """Start everything on ports from `base`, and wait until the first door ends; returns its exit status."""
+    deployed = template.of_type("AWS::Serverless::Api")
+    doors = {api: base + distance for api, distance in DOORS.items() if api in deployed}
+    for port in (*doors.values(), base + AWS_DISTANCE):
+        _check_free(port)
+    with contextlib.ExitStack() as doors_running, contextlib.ExitStack() as running:
+        endpoint = os.environ.get("AWS_ENDPOINT_URL") or f"http://127.0.0.1:{base + AWS_DISTANCE}"
+        if "WorkerApi" in doors and "FACILITATOR_URL" not in env:
+            env |= running.enter_context(_facilitator(base + FACILITATOR_DISTANCE))
+        provision(template, running.enter_context(_aws(base + AWS_DISTANCE)))
+        running.callback(doors_running.close)  # the doors end before the services that they use
+        processes = [doors_running.enter_context(_door(api, port, endpoint, env)) for api, port in doors.items()]
+        for port, process in zip(doors.values(), processes, strict=True):
+            wait_until_answers(f"http://127.0.0.1:{port}/health", process)
+        if "KernelApi" in doors and env.get(DEMO, "on") != "off":
+            doors_running.enter_context(_demo(doors["KernelApi"], env))
+        print(_what_next(base, doors, endpoint, env), flush=True)
+        return processes[0].wait()
 
 
 def with_own_names(env: Mapping[str, str]) -> dict[str, str]:

@@ -96,15 +96,8 @@ def api_of(template: Template, name: str) -> Api:
     if found is None:
         raise LookupError(f"the template does not deploy an API named {name}")
     properties = {**shared, **found}
-    authorizers = {key: body["FunctionArn"].rsplit(":", 1)[-1] for key, body in _authorizers(properties).items()}
-    default = properties.get("Auth", {}).get("DefaultAuthorizer")
     declared = template.of_type("AWS::Serverless::Function")
-    routes = tuple(
-        _route(event["Properties"], function, authorizers, default)
-        for function, body in declared.items()
-        for event in body.get("Events", {}).values()
-        if event["Type"] == "Api" and event["Properties"].get("RestApiId") == name
-    )
+    routes = _routes(name, properties, declared)
     sources = tuple(_sources(template, name, declared))
     called = {route.function for route in routes} | {route.authorizer for route in routes if route.authorizer}
     called |= {source.function for source in sources}
@@ -116,6 +109,17 @@ def api_of(template: Template, name: str) -> Api:
         binary_types=tuple(kind.replace("~1", "/") for kind in properties.get("BinaryMediaTypes", ())),
         responses={kind: _response(body) for kind, body in properties.get("GatewayResponses", {}).items()},
         sources=sources,
+    )
+
+
+def _routes(api: str, properties: Mapping[str, Any], functions: Mapping[str, Any]) -> tuple[Route, ...]:
+    authorizers = {key: body["FunctionArn"].rsplit(":", 1)[-1] for key, body in _authorizers(properties).items()}
+    default = properties.get("Auth", {}).get("DefaultAuthorizer")
+    return tuple(
+        _route(event["Properties"], function, authorizers, default)
+        for function, body in functions.items()
+        for event in body.get("Events", {}).values()
+        if event["Type"] == "Api" and event["Properties"].get("RestApiId") == api
     )
 
 

@@ -202,29 +202,26 @@ def executor(
     Raises:
         SettingsError: the name is taken by another function, or the `default` profile is missing.
     """
-    offered = {key: MappingProxyType(dict(value)) for key, value in (profiles or {"default": {}}).items()}
-    if "default" not in offered:
-        raise SettingsError(f"executor {name} needs a profile named default")
+    types, offered = tuple(task_types), _offered(name, profiles or {"default": {}})
 
     def register(function: ExecutorFunction) -> ExecutorFunction:
-        taken = _registered.get(name)
-        if taken is not None and taken.function.__module__ != function.__module__:
-            raise SettingsError(f"two executors are named {name}")
-        made = Executor(
-            name,
-            function,
-            tuple(task_types),
-            MappingProxyType(offered),
-            expected_ms,
-            max_duration_ms,
-            settle,
-            long,
-            needs_tools,
-        )
-        _registered[name] = made
+        _add(Executor(name, function, types, offered, expected_ms, max_duration_ms, settle, long, needs_tools))
         return function
 
     return register
+
+
+def _offered(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    if "default" not in profiles:
+        raise SettingsError(f"executor {name} needs a profile named default")
+    return MappingProxyType({key: MappingProxyType(dict(value)) for key, value in profiles.items()})
+
+
+def _add(made: Executor) -> None:
+    taken = _registered.get(made.name)
+    if taken is not None and taken.function.__module__ != made.function.__module__:
+        raise SettingsError(f"two executors are named {made.name}")
+    _registered[made.name] = made
 
 
 def registered() -> Mapping[str, Executor]:

@@ -95,31 +95,39 @@ class HookedEvents:
         key = piece_key("agent-event", caller, event.event_id)
         mark = fingerprint(event.model_dump(exclude_none=True))
 
-        def run_hook(claim: Claim) -> Result:
-            steps = PieceSteps(self._steps, claim, self._expires_at)
-            run = Run(
-                remaining_ms=lambda: until_ms - self._clock(),
-                steps=steps,
-                log=self._log,
-                trace_id=trace_id,
-                right=claim.right,
-            )
-            return self._run_hook(event, run)
+        def hook(claim: Claim) -> Result:
+            return self._run_hook(event, self._run_of(claim, until_ms, trace_id))
 
-        def run_hook_once_per_dedupe_key(claim: Claim) -> Result:
-            def first(inner: Claim) -> Result:
-                made = run_hook(inner)
-                return Result(canonical({"by": key, "answer": loads(made.body)}), made.ok)
-
+        def hook_once_per_dedupe_key(claim: Claim) -> Result:
             dedupe = piece_key("agent-event-dedupe", caller, event.dedupe_key or "")
-            stood = self._pieces.perform(dedupe, dedupe, first, until_ms=until_ms, needs_ms=HOOK_NEEDS_MS)
-            kept = loads(stood.body)
-            if kept["by"] == key:
-                return Result(canonical(kept["answer"]), stood.ok)
-            return Result(acknowledgement(event, self._clock()))  # handled under another id, with its decision
+            return self._first_of(dedupe, key, event, hook, until_ms)
 
-        work = run_hook_once_per_dedupe_key if event.dedupe_key else run_hook
+        work = hook_once_per_dedupe_key if event.dedupe_key else hook
         return self._pieces.perform(key, mark, work, until_ms=until_ms, needs_ms=HOOK_NEEDS_MS)
+
+    def _run_of(self, claim: Claim, until_ms: int, trace_id: str | None) -> Run:
+        return Run(
+            remaining_ms=lambda: until_ms - self._clock(),
+            steps=PieceSteps(self._steps, claim, self._expires_at),
+            log=self._log,
+            trace_id=trace_id,
+            right=claim.right,
+        )
+
+    def _first_of(
+        self, dedupe: str, key: str, event: AgentEvent, hook: Callable[[Claim], Result], until_ms: int
+    ) -> Result:
+        """The hook's result, if `key` is the first event of this dedupe key; else an answer without a decision."""
+
+        def first(inner: Claim) -> Result:
+            made = hook(inner)
+            return Result(canonical({"by": key, "answer": loads(made.body)}), made.ok)
+
+        recorded = self._pieces.perform(dedupe, dedupe, first, until_ms=until_ms, needs_ms=HOOK_NEEDS_MS)
+        answer = loads(recorded.body)
+        if answer["by"] == key:
+            return Result(canonical(answer["answer"]), recorded.ok)
+        return Result(acknowledgement(event, self._clock()))  # handled under another id, with its decision
 
     def _run_hook(self, event: AgentEvent, run: Run) -> Result:
         try:
