@@ -7,19 +7,19 @@ from functools import partial
 from fastapi import FastAPI, Request, Response
 
 from kernel.streams.door import after, ids, tools
-from kernel.streams.serving import SWITCH_SECONDS, EventStream, Hall
+from kernel.streams.serving import SWITCH_SECONDS, EventStream, StreamHub
 from piecework.errors import PieceworkError
 from piecework.kernel.edge import allowed_origin, authorize, line, refusal_of, request_id
-from piecework.kernel.streams.bells import Key, agent_key, monitor_key, runner_key
+from piecework.kernel.streams.hints import Key, agent_key, monitor_key, runner_key
 from piecework.kernel.streams.monitor import Monitor
 from piecework.kernel.streams.opening import Stream
 from piecework.kernel.wiring import KernelDoor
 
 sys.setswitchinterval(SWITCH_SECONDS)
-hall = Hall()
-door = KernelDoor(hears=[hall.ring_for]).ready("streams")
-hall.hear(door.bells)
-hall.keep(door.streams.keeper().keep)
+hub = StreamHub()
+door = KernelDoor(hears=[hub.wake_for]).ready("streams")
+hub.listen_to(door.hints)
+hub.keep(door.streams.keeper().keep)
 app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
 
@@ -72,11 +72,11 @@ async def _answer(
     allowed = allowed_origin(given.get("origin", ""), door.origins)
     headers = {"X-Request-ID": request_id(given.get("x-request-id", "")), **allowed}
     try:
-        authorize(given.get("authorization", ""), await hall.look(door.tokens, path))
-        key, stream, after_loss = await hall.look(opened, path)
+        authorize(given.get("authorization", ""), await hub.look(door.tokens, path))
+        key, stream, after_loss = await hub.look(opened, path)
     except PieceworkError as error:
         status, body = refusal_of(error)
         return Response(line(body), status, headers, "application/json")
     if isinstance(stream, Monitor) and stream.is_over:
         return Response(status_code=204, headers=headers)  # a browser would come again after any other end
-    return EventStream(hall, key, stream, headers, after_loss)
+    return EventStream(hub, key, stream, headers, after_loss)

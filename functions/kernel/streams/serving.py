@@ -5,9 +5,9 @@
 | the event loop | heartbeats | nothing: they ask nothing of the store |
 | keep | renewing the leases of all open streams | a thread of its own |
 | open | a new agent or runner stream | only others that open |
-| look | looks of agents and runners; those that were rung go before those that only look whether a bell was lost | |
+| look | looks of agents and runners; those with a hint go before those that only check whether a hint was lost | |
 | follow, join | looks of monitors; new ones | |
-| hear | the bells of other processes | a thread of its own |
+| hear | the hints of other processes | a thread of its own |
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from starlette.types import Receive, Scope, Send
 
 from piecework.errors import PieceworkError
 from piecework.kernel.model.changes import Change
-from piecework.kernel.streams.bells import BellRows, Key, monitor_key, rung_by
+from piecework.kernel.streams.hints import Hints, Key, concerned_by, monitor_key
 from piecework.kernel.streams.opening import Stream
 from piecework.kernel.streams.push_streams import PushStream, Step
 from piecework.kernel.wire.frames import HEARTBEAT, PRELUDE
 
-LISTEN_SECONDS: Final = 0.1  # between looks at the bells of all streams, one request for a hundred
-LOOK_SECONDS: Final = 2.0  # between a stream's own looks; bells may be lost
-FOLLOW_SECONDS: Final = 0.25  # between a monitor's looks; an execution that others drive has no bell
+LISTEN_SECONDS: Final = 0.1  # between reads of the hints of all streams, one request for a hundred
+LOOK_SECONDS: Final = 2.0  # between a stream's own looks; hints may be lost
+FOLLOW_SECONDS: Final = 0.25  # between a monitor's looks; no hint tells of an execution that others drive
 FULL: Final = 20  # frames after which there may be more at once
 KEEP_SECONDS: Final = 0.5  # between looks for leases that are due; one that could not be renewed is tried again then
 PATHS: Final = {"keep": 1, "open": 4, "look": 8, "follow": 4, "join": 2, "hear": 1}  # threads of each
@@ -39,7 +39,7 @@ UNREAD_BEATS: Final = 2  # heartbeats that a write may wait for its reader befor
 REST: Final = 1.0  # times as long as such a look took, its place stays taken: the loop and the store serve others
 SWITCH_SECONDS: Final = 0.0005  # after which a thread lets the loop in; it must, at every write of a heartbeat
 HEARING: Final = (
-    0.25  # of the time; with many streams a look at their bells takes long, and the store has others to serve
+    0.25  # of the time; with many streams a read of their hints takes long, and the store has others to serve
 )
 HEADERS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -49,11 +49,11 @@ T = TypeVar("T")
 Keeping = Callable[[Sequence[PushStream]], Sequence[PushStream]]  # renews; those that were replaced
 
 
-class Hall:
+class StreamHub:
     """The open streams of this process: wakes them, and ends one when its consumer has opened another."""
 
-    def __init__(self, bells: BellRows | None = None) -> None:
-        self._bells, self._marks = bells, dict[Key, str]()
+    def __init__(self, hints: Hints | None = None) -> None:
+        self._hints, self._marks = hints, dict[Key, str]()
         self._listening: asyncio.Task[None] | None = None
         self._threads = {name: ThreadPoolExecutor(most, thread_name_prefix=name) for name, most in PATHS.items()}
         self._leisure = {name: asyncio.Semaphore(most) for name, most in LEISURE.items()}
@@ -64,9 +64,9 @@ class Hall:
         self._later: set[asyncio.Task[None]] = set()
         self._written_since: dict[Stream, float] = {}  # of streams whose reader has not taken what is written
 
-    def hear(self, bells: BellRows) -> None:
-        """Listen to what other processes ring."""
-        self._bells = bells
+    def listen_to(self, hints: Hints) -> None:
+        """Follow the hints of other processes."""
+        self._hints = hints
 
     def keep(self, keeper: Keeping) -> None:
         """Have the leases of the open streams renewed."""
@@ -77,11 +77,11 @@ class Hall:
         self._loop = asyncio.get_running_loop()
         return await self._loop.run_in_executor(self._threads[path], work)
 
-    async def look_at_leisure(self, work: Callable[[], T], path: str, bell: asyncio.Event) -> T:
-        """The same for a look that nobody rang for: with many streams others go before, until its bell rings."""
+    async def look_at_leisure(self, work: Callable[[], T], path: str, news: asyncio.Event) -> T:
+        """The same for a look without a hint: with many streams others go before, until there is news for it."""
         loop, places = asyncio.get_running_loop(), self._leisure[path]
-        if not await _has_place(places, bell):
-            bell.clear()
+        if not await _has_place(places, news):
+            news.clear()
             return await self.look(work, path)
         began = loop.time()
         try:
@@ -91,17 +91,17 @@ class Hall:
 
     def enter(self, key: Key, stream: Stream) -> asyncio.Event:
         """A stream has opened; the event is set when there is news for it."""
-        self._loop, bell = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, news = asyncio.get_running_loop(), asyncio.Event()
         for older, its_bell in self._open.setdefault(key, {}).items():
             if isinstance(older, PushStream):
                 older.supersede()
                 its_bell.set()
-        self._open[key][stream] = bell
+        self._open[key][stream] = news
         if self._listening is None or self._listening.done():
             self._listening = asyncio.create_task(self._listen())
         if self._keeping is None or self._keeping.done():
             self._keeping = asyncio.create_task(self._keep())
-        return bell
+        return news
 
     def leave(self, key: Key, stream: Stream) -> None:
         """A stream has ended."""
@@ -109,16 +109,16 @@ class Hall:
         if not self._open[key]:
             del self._open[key]
 
-    def ring(self, key: Key) -> None:
+    def wake(self, key: Key) -> None:
         """There is news for whoever has this key; from any thread."""
         if self._loop is not None and key in self._open:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and its streams with it
-                self._loop.call_soon_threadsafe(self._ring, key)
+                self._loop.call_soon_threadsafe(self._wake, key)
 
-    def ring_for(self, change: Change) -> None:
+    def wake_for(self, change: Change) -> None:
         """The same for all that a change made in this process has news for."""
-        for key in rung_by(change) | {monitor_key(change.after.id)}:
-            self.ring(key)
+        for key in concerned_by(change) | {monitor_key(change.after.id)}:
+            self.wake(key)
 
     @contextlib.contextmanager
     def writing(self, stream: Stream) -> Iterator[None]:
@@ -153,26 +153,26 @@ class Hall:
                 LOG.exception("leases could not be renewed")
                 replaced = ()
             for stream in replaced:
-                self._ring(pushing[stream])
+                self._wake(pushing[stream])
             await asyncio.sleep(KEEP_SECONDS)
 
     async def _listen(self) -> None:
-        """Hear what other processes ring, as long as a stream is open."""
-        while self._open and self._bells is not None:
+        """Read the hints of other processes, as long as a stream is open."""
+        while self._open and self._hints is not None:
             began = asyncio.get_running_loop().time()
             keys = [key for key in self._open if key[0] != "monitor"]
             with contextlib.suppress(PieceworkError):
-                marks = await self.look(partial(self._bells.rung, keys), "hear") if keys else {}
+                marks = await self.look(partial(self._hints.marks, keys), "hear") if keys else {}
                 for key, mark in marks.items():
                     if self._marks.get(key) != mark:
-                        self._ring(key)
+                        self._wake(key)
                 self._marks = dict(marks)
             took = asyncio.get_running_loop().time() - began
             await asyncio.sleep(max(LISTEN_SECONDS, took * (1 / HEARING - 1)))
 
-    def _ring(self, key: Key) -> None:
-        for bell in self._open.get(key, {}).values():
-            bell.set()
+    def _wake(self, key: Key) -> None:
+        for news in self._open.get(key, {}).values():
+            news.set()
 
     async def _after(self, seconds: float, work: Callable[[], None]) -> None:
         await asyncio.sleep(seconds)
@@ -184,23 +184,28 @@ class EventStream(Response):
     """An open stream as an answer; ends with the stream, or with its reader."""
 
     def __init__(
-        self, hall: Hall, key: Key, stream: Stream, headers: Mapping[str, str], after_loss: Callable[[], None] | None
+        self,
+        hub: StreamHub,
+        key: Key,
+        stream: Stream,
+        headers: Mapping[str, str],
+        after_loss: Callable[[], None] | None,
     ) -> None:
         super().__init__(headers={**HEADERS, **headers})
         del self.headers["content-length"]
-        self._hall, self._key, self._stream, self._after_loss = hall, key, stream, after_loss
+        self._hub, self._key, self._stream, self._after_loss = hub, key, stream, after_loss
         self._is_monitor = key[0] == "monitor"
         self._writing = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        bell = self._hall.enter(self._key, self._stream)
-        bell.set()  # its first look is one that somebody waits for
+        news = self._hub.enter(self._key, self._stream)
+        news.set()  # its first look is one that somebody waits for
         gone, beats = asyncio.create_task(_until_gone(receive)), None
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await self._write(send, PRELUDE)
             beats = asyncio.create_task(self._beat(send))
-            has_ended = await self._run(send, bell, gone)
+            has_ended = await self._run(send, news, gone)
             beats.cancel()
             if has_ended:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -210,7 +215,7 @@ class EventStream(Response):
             gone.cancel()
             if beats is not None:
                 beats.cancel()
-            self._hall.leave(self._key, self._stream)
+            self._hub.leave(self._key, self._stream)
 
     async def _beat(self, send: Send) -> None:
         """Write heartbeats from the loop: they wait for no look at the store."""
@@ -223,13 +228,13 @@ class EventStream(Response):
 
     async def _write(self, send: Send, content: bytes) -> None:
         async with self._writing:
-            with self._hall.writing(self._stream):
+            with self._hub.writing(self._stream):
                 await send({"type": "http.response.body", "body": content, "more_body": True})
 
-    async def _run(self, send: Send, bell: asyncio.Event, gone: "asyncio.Task[None]") -> bool:
+    async def _run(self, send: Send, news: asyncio.Event, gone: "asyncio.Task[None]") -> bool:
         """Write until the stream ends, True, or its reader has left, False."""
         while not gone.done():
-            step = await self._step(bell)
+            step = await self._step(news)
             if step.frames:
                 await self._write(send, b"".join(step.frames))
                 await asyncio.sleep(0)  # a reader that has left is known by now
@@ -238,39 +243,39 @@ class EventStream(Response):
             if step.ends:
                 return True
             if step.frames:
-                await self._hall.look(self._stream.sent)
+                await self._hub.look(self._stream.sent)
             if len(step.frames) >= FULL:
                 continue
-            await _first_of(bell, gone, FOLLOW_SECONDS if self._is_monitor else LOOK_SECONDS)
+            await _first_of(news, gone, FOLLOW_SECONDS if self._is_monitor else LOOK_SECONDS)
         return False
 
-    async def _step(self, bell: asyncio.Event) -> Step:
-        is_rung = bell.is_set()
-        bell.clear()
+    async def _step(self, news: asyncio.Event) -> Step:
+        has_news = news.is_set()
+        news.clear()
         path = "follow" if self._is_monitor else "look"
-        if is_rung:
-            return await self._hall.look(self._stream.step, path)
-        return await self._hall.look_at_leisure(self._stream.step, path, bell)
+        if has_news:
+            return await self._hub.look(self._stream.step, path)
+        return await self._hub.look_at_leisure(self._stream.step, path, news)
 
     async def _lost(self) -> None:
         try:
-            grace_ms = await self._hall.look(self._stream.closed)
+            grace_ms = await self._hub.look(self._stream.closed)
         except PieceworkError:
             return  # its lease ends
         if self._after_loss is not None:
-            self._hall.later(grace_ms / 1000, self._after_loss)
+            self._hub.later(grace_ms / 1000, self._after_loss)
 
 
-async def _has_place(places: asyncio.Semaphore, bell: asyncio.Event) -> bool:
-    """Wait for a place; False, without one, when the bell rings before."""
-    place, ringing = asyncio.create_task(places.acquire()), asyncio.create_task(bell.wait())
+async def _has_place(places: asyncio.Semaphore, news: asyncio.Event) -> bool:
+    """Wait for a place; False, without one, when there is news before."""
+    place, woken = asyncio.create_task(places.acquire()), asyncio.create_task(news.wait())
     try:
-        await asyncio.wait({place, ringing}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({place, woken}, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         place.add_done_callback(partial(_given_back, places))
         raise
     finally:
-        ringing.cancel()
+        woken.cancel()
         if not place.done():
             place.cancel()
     return place.done()
@@ -286,8 +291,8 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-async def _first_of(bell: asyncio.Event, gone: "asyncio.Task[None]", seconds: float) -> None:
+async def _first_of(news: asyncio.Event, gone: "asyncio.Task[None]", seconds: float) -> None:
     """Until there may be news, or nobody to tell it to."""
-    ringing = asyncio.create_task(bell.wait())
-    await asyncio.wait({ringing, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    ringing.cancel()
+    woken = asyncio.create_task(news.wait())
+    await asyncio.wait({woken, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    woken.cancel()

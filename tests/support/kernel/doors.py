@@ -6,7 +6,7 @@ from piecework.kernel.policy.verdicts import Call, Decision, Verdict
 from piecework.kernel.service.commits import Environment
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.wiring import KernelDoor
-from tests.support.kernel.bells import FakeBells
+from tests.support.kernel.hints import FakeHints
 from tests.support.kernel.policies import FakeRateWindows
 
 PORTS = ("executions", "agents", "runners", "outbox", "counters", "due_times")
@@ -27,7 +27,7 @@ def a_door(store: Any, clock: Any, settings: KernelSettings | None = None, hears
         "clock": clock,
         "settings": settings or KernelSettings(),
         "environment": Environment(clock, sleep=lambda seconds: None),
-        "bells": FakeBells(),
+        "hints": FakeHints(),
         "policy": Allowing(),
         "windows": FakeRateWindows(),
     }

@@ -31,9 +31,9 @@ def kernel_function(name: str, settings: dict[str, str] | None = None, **parts: 
 
 
 @contextmanager
-def streams_function(stage: Any, bells: Any, **parts: Any) -> Iterator[Any]:
+def streams_function(stage: Any, hints: Any, **parts: Any) -> Iterator[Any]:
     """The streams function over the stores of a stage."""
-    with kernel_function("streams", streams=stage.streams, bells=bells, **parts) as module:
-        module.hall.hear(bells)
-        module.hall.keep(stage.keeper.keep)
+    with kernel_function("streams", streams=stage.streams, hints=hints, **parts) as module:
+        module.hub.listen_to(hints)
+        module.hub.keep(stage.keeper.keep)
         yield module

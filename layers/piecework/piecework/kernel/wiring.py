@@ -31,14 +31,14 @@ from piecework.kernel.service.dispatching import Queues, dispatch
 from piecework.kernel.service.service import Kernel
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store.agents import KernelAgents
-from piecework.kernel.store.bells import KernelBells
 from piecework.kernel.store.counters import KernelCounters
+from piecework.kernel.store.hints import KernelHints
 from piecework.kernel.store.outbox import KernelOutbox
 from piecework.kernel.store.rate_table import RateTable
 from piecework.kernel.store.runners import KernelRunners
 from piecework.kernel.store.table import KernelTable
 from piecework.kernel.store.values import KernelValues
-from piecework.kernel.streams.bells import BellRows, ring
+from piecework.kernel.streams.hints import Hints, send_hints
 from piecework.settings import needed
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class KernelDoor:
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
         """What follows each commit, in this order; see service/effects.py."""
-        return (self._count, self._ring, *self._hears, self._wake, self._dispatch, self._offer)
+        return (self._count, self._send_hints, *self._hears, self._wake, self._dispatch, self._offer)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -176,8 +176,8 @@ class KernelDoor:
         return DueTable(self.clients.dynamodb, self.places.due_table)
 
     @cached_property
-    def bells(self) -> BellRows:
-        return KernelBells(self.clients.dynamodb, self.places.table)
+    def hints(self) -> Hints:
+        return KernelHints(self.clients.dynamodb, self.places.table)
 
     @cached_property
     def windows(self) -> RateWindows:
@@ -289,8 +289,8 @@ class KernelDoor:
     def _count(self, change: Change) -> None:
         self.counters.add(counts_of(change))
 
-    def _ring(self, change: Change) -> None:
-        ring(self.bells, change)
+    def _send_hints(self, change: Change) -> None:
+        send_hints(self.hints, change)
 
     def _wake(self, change: Change) -> None:
         if self.can_wake and wakes(change):

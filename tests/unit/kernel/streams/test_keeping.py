@@ -16,10 +16,10 @@ from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.state import Connection, Status
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.wire.frames import HEARTBEAT, PRELUDE
-from tests.support.kernel.bells import FakeBells
 from tests.support.kernel.doors import PORTS
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.functions import streams_function
+from tests.support.kernel.hints import FakeHints
 from tests.support.kernel.stage import KernelStage
 
 QUICK = KernelSettings(heartbeat_ms=100, lease_ms=1_500)
@@ -116,7 +116,7 @@ class Server:
 @pytest.fixture
 def server() -> Iterator[Server]:
     made = Server()
-    with streams_function(made.stage, FakeBells()) as module:
+    with streams_function(made.stage, FakeHints()) as module:
         made.app = module.app
         yield made
         made.let_go()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.support.kernel.bells import FakeBells
 from tests.support.kernel.desk import Caller
 from tests.support.kernel.functions import streams_function
+from tests.support.kernel.hints import FakeHints
 from tests.support.kernel.stage import KernelStage
 
 LOG = ["execution.created", "execution.started", "intent.accepted", "execution.completed"]
@@ -18,7 +18,7 @@ def stage():
 @pytest.fixture
 def door(stage):
     """The streams' application over stores in memory."""
-    with streams_function(stage, FakeBells(), origins=("*",)) as module:
+    with streams_function(stage, FakeHints(), origins=("*",)) as module:
         yield Caller(module.app)
 
 

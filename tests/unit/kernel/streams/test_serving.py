@@ -1,18 +1,18 @@
-"""The streams function's hall: waking, replacing and losing open streams."""
+"""The streams function's hub: waking, replacing and losing open streams."""
 
 import asyncio
 import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel.streams.serving import EventStream, Hall
+from kernel.streams.serving import EventStream, StreamHub
 from piecework.errors import Unavailable
 from piecework.kernel.settings import KernelSettings
-from piecework.kernel.streams.bells import agent_key, monitor_key
+from piecework.kernel.streams.hints import agent_key, monitor_key
 from piecework.kernel.streams.push_streams import PushStream, Step
 from piecework.kernel.wire.frames import HEARTBEAT, PRELUDE
 from tests.support.fakes import FakeClock
-from tests.support.kernel.bells import FakeBells
+from tests.support.kernel.hints import FakeHints
 
 KEY = agent_key("a", "c")
 ENOUGH = 20.0
@@ -70,14 +70,14 @@ async def until(holds: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-def answer(hall: Hall, stream: Any, after_loss: Any = None) -> EventStream:
-    return EventStream(hall, KEY, stream, {"X-Request-ID": "r1"}, after_loss)
+def answer(hub: StreamHub, stream: Any, after_loss: Any = None) -> EventStream:
+    return EventStream(hub, KEY, stream, {"X-Request-ID": "r1"}, after_loss)
 
 
 def test_a_stream_that_ends_itself_closes_its_answer_cleanly():
     async def story() -> tuple[Client, Script]:
         client, stream = Client(), Script([Step((b"one",)), Step((HEARTBEAT, b"two"), ends=True)])
-        await answer(Hall(FakeBells()), stream)({}, client.receive, client.send)
+        await answer(StreamHub(FakeHints()), stream)({}, client.receive, client.send)
         return client, stream
 
     client, stream = asyncio.run(story())
@@ -96,7 +96,7 @@ def test_a_client_that_leaves_is_noticed_and_its_grace_looked_after():
     async def story() -> tuple[Script, list[str]]:
         client, stream, looked = Client(), Script([]), list[str]()
         open_stream = asyncio.create_task(
-            answer(Hall(FakeBells()), stream, lambda: looked.append("looked"))({}, client.receive, client.send)
+            answer(StreamHub(FakeHints()), stream, lambda: looked.append("looked"))({}, client.receive, client.send)
         )
         await until(stream.is_out.is_set)
         client.leaves.set()
@@ -114,7 +114,7 @@ def test_frames_that_were_made_when_the_client_left_do_not_count_as_sent():
     async def story() -> Script:
         client, stream = Client(), Script([Step((b"one",))])
         client.leaves.set()
-        stream_answer = answer(Hall(FakeBells()), stream)
+        stream_answer = answer(StreamHub(FakeHints()), stream)
         stream.steps.append(Step((b"two",)))
         await stream_answer({}, client.receive, client.send)
         return stream
@@ -129,22 +129,22 @@ def test_a_loss_that_the_store_does_not_take_is_left_to_the_lease():
     async def story() -> Script:
         client, stream = Client(), Script([], fails=True)
         client.leaves.set()
-        await answer(Hall(FakeBells()), stream)({}, client.receive, client.send)
+        await answer(StreamHub(FakeHints()), stream)({}, client.receive, client.send)
         return stream
 
     assert asyncio.run(story()).log[-1] == "closed"
 
 
-def test_bells_of_this_process_and_of_others_wake_the_streams_of_their_key_only():
+def test_hints_of_this_process_and_of_others_wake_the_streams_of_their_key_only():
     async def story() -> tuple[asyncio.Event, asyncio.Event]:
-        bells = FakeBells()
-        hall = Hall(bells)
-        own, other = hall.enter(KEY, Script([])), hall.enter(monitor_key("e"), Script([]))
-        await hall.look(lambda: None)
-        await asyncio.to_thread(hall.ring, KEY)
+        hints = FakeHints()
+        hub = StreamHub(hints)
+        own, other = hub.enter(KEY, Script([])), hub.enter(monitor_key("e"), Script([]))
+        await hub.look(lambda: None)
+        await asyncio.to_thread(hub.wake, KEY)
         await until(own.is_set)
         own.clear()
-        bells.ring([KEY])
+        hints.send([KEY])
         await until(own.is_set)
         return own, other
 
@@ -156,11 +156,11 @@ def test_bells_of_this_process_and_of_others_wake_the_streams_of_their_key_only(
 
 def test_a_consumers_second_stream_ends_the_first():
     async def story() -> Step:
-        hall = Hall(FakeBells())
+        hub = StreamHub(FakeHints())
         older = PushStream(None, None, KernelSettings(), FakeClock())  # type: ignore[arg-type]  # never asked
-        bell = hall.enter(KEY, older)
-        hall.enter(KEY, PushStream(None, None, KernelSettings(), FakeClock()))  # type: ignore[arg-type]
-        assert bell.is_set()
+        news = hub.enter(KEY, older)
+        hub.enter(KEY, PushStream(None, None, KernelSettings(), FakeClock()))  # type: ignore[arg-type]
+        assert news.is_set()
         return older.step()
 
     assert asyncio.run(story()).ends
@@ -168,29 +168,29 @@ def test_a_consumers_second_stream_ends_the_first():
 
 def test_a_stream_that_waits_for_a_look_at_leisure_looks_at_once_when_its_bell_rings():
     async def story() -> None:
-        hall, hangs = Hall(FakeBells()), threading.Event()
-        bells = [asyncio.Event() for _ in range(3)]
-        waiting = [asyncio.create_task(hall.look_at_leisure(hangs.wait, "follow", bell)) for bell in bells[:2]]
-        last = asyncio.create_task(hall.look_at_leisure(lambda: "looked", "follow", bells[2]))
+        hub, hangs = StreamHub(FakeHints()), threading.Event()
+        events = [asyncio.Event() for _ in range(3)]
+        waiting = [asyncio.create_task(hub.look_at_leisure(hangs.wait, "follow", event)) for event in events[:2]]
+        last = asyncio.create_task(hub.look_at_leisure(lambda: "looked", "follow", events[2]))
         await asyncio.sleep(0.1)
         assert not last.done()
 
-        bells[2].set()
+        events[2].set()
 
         async with asyncio.timeout(ENOUGH):
             assert await last == "looked"
             hangs.set()
             await asyncio.gather(*waiting)
-            assert await hall.look_at_leisure(lambda: "again", "follow", asyncio.Event()) == "again"
+            assert await hub.look_at_leisure(lambda: "again", "follow", asyncio.Event()) == "again"
 
     asyncio.run(story())
 
 
 def test_a_stream_that_ends_while_it_waits_leaves_its_place_to_others():
     async def story() -> None:
-        hall, hangs = Hall(FakeBells()), threading.Event()
-        holding = [asyncio.create_task(hall.look_at_leisure(hangs.wait, "look", asyncio.Event())) for _ in range(2)]
-        leaving = [asyncio.create_task(hall.look_at_leisure(list, "look", asyncio.Event())) for _ in range(5)]
+        hub, hangs = StreamHub(FakeHints()), threading.Event()
+        holding = [asyncio.create_task(hub.look_at_leisure(hangs.wait, "look", asyncio.Event())) for _ in range(2)]
+        leaving = [asyncio.create_task(hub.look_at_leisure(list, "look", asyncio.Event())) for _ in range(5)]
         await asyncio.sleep(0.05)
         for task in leaving:
             task.cancel()
@@ -199,6 +199,6 @@ def test_a_stream_that_ends_while_it_waits_leaves_its_place_to_others():
         await asyncio.gather(*holding)
 
         async with asyncio.timeout(ENOUGH):
-            await asyncio.gather(*(hall.look_at_leisure(list, "look", asyncio.Event()) for _ in range(6)))
+            await asyncio.gather(*(hub.look_at_leisure(list, "look", asyncio.Event()) for _ in range(6)))
 
     asyncio.run(story())

@@ -5,7 +5,7 @@ The composition root lists them. A process that dies in between leaves the rest 
 | effect | what is left undone is done by |
 |---|---|
 | count | nobody: a number is wrong by one, and nothing is decided by it |
-| ring | every stream, which looks through its outbox by itself |
+| send hints | every stream, which looks through its outbox by itself |
 | wake a hosted agent | the due time of its execution |
 | dispatch | the next result or heartbeat of a runner, and the due time of the execution |
 | offer | the next heartbeat of an agent's stream, and the due time of the execution |

@@ -25,7 +25,7 @@
 | APPROVALS       | time#execution        | a step that waits for a person                                         |
 | COUNT           | S#shard, T#shard      | numbers behind /metrics; those about one tool apart                    |
 
-Others' rows: RATE#… (rate_table.py), BELL#… (bells.py), HOSTED#… (hosted.py), STEP#… (aws/steps_table.py).
+Others' rows: RATE#… (rate_table.py), BELL#… (hints.py), HOSTED#… (hosted.py), STEP#… (aws/steps_table.py).
 """
 
 import hashlib

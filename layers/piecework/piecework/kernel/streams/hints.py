@@ -1,7 +1,7 @@
-"""Bells: who commits news for a stream rings for it, so that many idle streams need not look through their outboxes.
+"""Hints: who commits news for a stream sends it a hint, so that idle streams need not look through their outboxes.
 
-A bell is a hint. It is rung after the commit and may be lost; every stream also looks by itself every two seconds.
-Streams of the same process are woken at once. Bells of other processes are rows that all streams of a process read in
+A hint follows the commit and may be lost; every stream also looks by itself every two seconds.
+Streams of the same process are woken at once. Hints of other processes are rows that all streams of a process read in
 one request: looking through a hundred outboxes ten times a second would cost a thousand requests, this costs ten.
 """
 
@@ -13,13 +13,13 @@ from piecework.kernel.model.changes import Change, Push
 Key = tuple[str, str, str]  # kind, owner, consumer: of an agent or a runner; ("monitor", execution id, "")
 
 
-class BellRows(Protocol):
-    """Bells that other processes hear."""
+class Hints(Protocol):
+    """Hints that other processes read."""
 
-    def ring(self, keys: Iterable[Key]) -> None: ...
+    def send(self, keys: Iterable[Key]) -> None: ...
 
-    def rung(self, keys: Collection[Key]) -> Mapping[Key, str]:
-        """A mark per bell that was ever rung, another one after each ring."""
+    def marks(self, keys: Collection[Key]) -> Mapping[Key, str]:
+        """A mark per key that was ever sent a hint, another one after each hint."""
 
 
 def agent_key(agent_id: str, consumer_id: str) -> Key:
@@ -37,7 +37,7 @@ def monitor_key(execution_id: str) -> Key:
     return ("monitor", execution_id, "")
 
 
-def rung_by(change: Change) -> set[Key]:
+def concerned_by(change: Change) -> set[Key]:
     """The agents and runners that a change has news for."""
     keys = {agent_key(push.agent_id, push.consumer_id) for push in change.pushes if not _is_known(push, change)}
     if change.job_push is not None:
@@ -45,10 +45,10 @@ def rung_by(change: Change) -> set[Key]:
     return keys
 
 
-def ring(rows: BellRows, change: Change) -> None:
-    """Ring for the streams of other processes."""
-    if keys := rung_by(change):
-        rows.ring(keys)
+def send_hints(hints: Hints, change: Change) -> None:
+    """Tell the streams of other processes."""
+    if keys := concerned_by(change):
+        hints.send(keys)
 
 
 def _is_known(push: Push, change: Change) -> bool:
