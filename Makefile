@@ -97,7 +97,7 @@ conformance: .venv/$(STAMP) ## Ask the door at URL=… (any of the three) the co
 
 .PHONY: bench
 bench: $(ENVS) ## Measure cold and warm times
-	$(PY) -m local.bench
+	$(PY) -m bench
 
 .PHONY: build
 build: .venv/$(STAMP) .venv-sam/$(STAMP) ## Build what is deployed into .aws-sam/build
@@ -130,7 +130,7 @@ lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
 .PHONY: clean
 clean: ## Remove environments and everything built
 	rm -rf .venv .venv-* .aws-sam build .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find cli functions layers local tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find bench cli functions layers local tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # All that the tests need, set up side by side.
 .PHONY: environments

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from local.bench import contenders
-from local.bench.report import AT_MOST, RATIOS, table, with_ratios
+from bench import contenders
+from bench.report import AT_MOST, RATIOS, table, with_ratios
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -21,7 +21,7 @@ BASELINES = {
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_a_baseline_is_what_was_agreed(name):
-    copy = (ROOT / "local/bench/baselines" / name).read_bytes()
+    copy = (ROOT / "bench/baselines" / name).read_bytes()
 
     assert hashlib.sha256(copy).hexdigest() == BASELINES[name]
     if SHARED.is_dir():
@@ -57,7 +57,7 @@ def test_ratios_are_ours_over_theirs_and_say_when_they_are_over():
 def run(tmp_path: Path, *parts: str) -> dict[str, float]:
     out = tmp_path / "bench.json"
     short = ("--rounds", "1", "--calls", "1", "--seconds", "0.2", "--out", str(out))
-    subprocess.run((sys.executable, "-m", "local.bench", *parts, *short), cwd=ROOT, check=True, timeout=240)
+    subprocess.run((sys.executable, "-m", "bench", *parts, *short), cwd=ROOT, check=True, timeout=240)
     figures = json.loads(out.read_bytes())
     assert all(isinstance(value, int | float) for value in figures.values())
     return figures

@@ -252,7 +252,7 @@ def test_only_the_composition_root_reads_the_environment(module):
     assert read == set()
 
 
-@pytest.mark.parametrize("top_folder", ["layers", "functions", "local", "cli", "tests"])
+@pytest.mark.parametrize("top_folder", ["layers", "functions", "local", "cli", "bench", "tests"])
 def test_no_folder_holds_more_modules_than_one_look_takes_in(top_folder):
     folders = Counter(file.parent for file in (ROOT / top_folder).rglob("*.py") if file.name != "__init__.py")
 

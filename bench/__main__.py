@@ -1,4 +1,4 @@
-"""Measure everything, print a table, write build/bench.json: `python -m local.bench [PART …]`, all parts by default."""
+"""Measure everything, print a table, write build/bench.json: `python -m bench [PART …]`, all parts by default."""
 
 import argparse
 import json
@@ -11,12 +11,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from bench import cold, load, paid
+from bench.contenders import NOBODY, environment
+from bench.hiring import deployed
+from bench.report import table, with_ratios
+from bench.scratch import Scratch, prepare
 from local.aws import embedded_aws, provision
-from local.bench import cold, load, paid
-from local.bench.contenders import NOBODY, environment
-from local.bench.hiring import deployed
-from local.bench.report import table, with_ratios
-from local.bench.scratch import Scratch, prepare
 from local.gateway.lambdas.variables import ROOT
 
 PARTS: Final = ("cold", "warm", "calls", "load", "paid", "kernel")
@@ -87,7 +87,7 @@ def measured_apart(scratch: Scratch, module: str, variables: dict[str, str], *ar
     env = environment(scratch, "functions", NOBODY) | variables | {"PYTHONPATH": path}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "figures.json"
-        command = (sys.executable, "-S", "-W", "ignore", "-m", f"local.bench.{module}", str(out), *arguments)
+        command = (sys.executable, "-S", "-W", "ignore", "-m", f"bench.{module}", str(out), *arguments)
         subprocess.run(command, check=True, cwd=folder, env=env, stdout=subprocess.DEVNULL)
         return json.loads(out.read_text("utf-8"))
 
@@ -98,7 +98,7 @@ def _free_port() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="local.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("parts", nargs="*", default=PARTS, metavar="PART", help=f"{', '.join(PARTS)}; all by default")
     parser.add_argument("--rounds", type=int, default=15, help="medians are taken over so many rounds")
     parser.add_argument("--calls", type=int, default=50, help="warm calls per round")

@@ -1,4 +1,4 @@
-"""What the kernel door's commands cost, over an embedded AWS: `python -m local.bench.kernel_commands OUT [EXECUTIONS]`.
+"""What the kernel door's commands cost, over an embedded AWS: `python -m bench.kernel_commands OUT [EXECUTIONS]`.
 
 Commands of executions with logs of three lengths take turns, so that a busy moment hits all of them. Everything runs in
 this one process, without HTTP: what is measured is the domain, its adapters and the emulator behind them.
@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
 
-from local.bench.sent import Sent
+from bench.sent import Sent
 from piecework.aws.clients import Clients
 from piecework.aws.table import THE_KERNEL, Table
 from piecework.kernel.clocks import new_id

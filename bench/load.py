@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from bench.contenders import event, fresh
+from bench.hiring import EXECUTOR
 from local.aws import CREDENTIALS, stop, wait_until_answers
-from local.bench.contenders import event, fresh
-from local.bench.hiring import EXECUTOR
 from local.gateway.lambdas.variables import PARAMETER_PREFIX, ROOT
 from local.template import REGION
 from local.tether import tethered

@@ -17,10 +17,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
 
+from bench.cold import BenchFailed
+from bench.hiring import SEEKER_KEY, TASK, facilitator, payment, worker
+from bench.load import gateway
 from local.aws import stop, wait_until_answers
-from local.bench.cold import BenchFailed
-from local.bench.hiring import SEEKER_KEY, TASK, facilitator, payment, worker
-from local.bench.load import gateway
 from local.demo_hire import PRICE, signed_contract
 from local.gateway.lambdas.variables import PARAMETER_PREFIX, ROOT
 from local.run import WORKER

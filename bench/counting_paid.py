@@ -1,4 +1,4 @@
-"""How many requests a paid short task costs: `python -m local.bench.counting_paid OUT`.
+"""How many requests a paid short task costs: `python -m bench.counting_paid OUT`.
 
 The handlers of the worker door run in this process, over the endpoint in AWS_ENDPOINT_URL and a stub facilitator. A
 task is asked for without payment, paid and done, asked for again, and polled; the first one makes clients and asks the
@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from local.bench.fakes import Context
-from local.bench.hiring import SEEKER_KEY, TASK, facilitator, payment, variables
-from local.bench.sent import Sent
+from bench.fakes import Context
+from bench.hiring import SEEKER_KEY, TASK, facilitator, payment, variables
+from bench.sent import Sent
 from local.demo_hire import signed_contract
 from local.facilitator.server import StubFacilitator
 

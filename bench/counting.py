@@ -1,4 +1,4 @@
-"""How many AWS requests a piece costs, counted as they are sent: `python -m local.bench.counting OUT`.
+"""How many AWS requests a piece costs, counted as they are sent: `python -m bench.counting OUT`.
 
 The handlers run in this process against the endpoint in AWS_ENDPOINT_URL. Every request botocore sends is counted,
 retries included; for /verify, which must not even have botocore, new connections of any kind are counted as well.
@@ -13,9 +13,9 @@ from typing import Any
 
 import boto3
 
-from local.bench.contenders import event, fresh
-from local.bench.fakes import Context
-from local.bench.sent import Sent
+from bench.contenders import event, fresh
+from bench.fakes import Context
+from bench.sent import Sent
 
 
 def measure() -> dict[str, int]:

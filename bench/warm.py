@@ -1,4 +1,4 @@
-"""Warm cost per call without AWS, in a process of its own: `python -m local.bench.warm OUT ROUNDS CALLS`.
+"""Warm cost per call without AWS, in a process of its own: `python -m bench.warm OUT ROUNDS CALLS`.
 
 All contenders live in this one process and take turns; what they log goes to the process's standard output, which the
 caller throws away. Each call is a fresh piece, so nothing is answered from memory.
@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from local.bench.contenders import event, fresh
-from local.bench.fakes import Context, MemoryPersistence, MemoryTable, NoBucket
+from bench.contenders import event, fresh
+from bench.fakes import Context, MemoryPersistence, MemoryTable, NoBucket
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 CONTEXT = Context()

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from local.bench.hiring import EXECUTOR, variables
-from local.bench.scratch import Scratch
+from bench.hiring import EXECUTOR, variables
+from bench.scratch import Scratch
 from local.gateway.lambdas.variables import ROOT
 from local.template import REGION
 
