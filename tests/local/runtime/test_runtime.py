@@ -1,7 +1,6 @@
 """The bundle's own runtime door on the local machine."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -141,32 +140,6 @@ def test_a_different_answer_fails_the_replay(embedded_aws, tmp_path):
 )
 def test_a_difference_is_one_line(expected, actual, count):
     assert len(list(differences(expected, actual))) == count
-
-
-def ask_the_cases(url: str, token: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """What `make conformance` runs."""
-    variables = {"CONFORMANCE_URL": url, "CONFORMANCE_TOKEN": token}
-    return run("pytest", "-q", "-p", "no:cacheprovider", "tests/conformance", *options, **variables)
-
-
-def test_the_conformance_cases_pass_over_http_with_a_token(gateway):
-    runtime = gateway(PIECEWORK_RUNTIME_TOKENS="kernel=s3cret/+")
-
-    done = ask_the_cases(runtime.url, "kernel=s3cret/+")
-
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"^\d{3} passed, \d+ deselected in ", done.stdout, re.M), done.stdout
-    assert f"runtime door at {runtime.url}" in done.stdout
-    assert "test_crash_recovery" in done.stdout.partition("need more than a URL:")[2]
-
-
-def test_the_conformance_cases_notice_what_is_wrong(gateway):
-    runtime = gateway(PIECEWORK_RUNTIME_TOKENS="kernel=s3cret/+")
-
-    done = ask_the_cases(runtime.url, "kernel=wrong", "-k", "test_health_ok or test_policy_vectors")
-
-    assert done.returncode == 1
-    assert "2 failed" in done.stdout
 
 
 def started(tmp_path: Path, **variables: str) -> tuple[subprocess.Popen[bytes], str, Path]:
