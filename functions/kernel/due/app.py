@@ -20,7 +20,7 @@ door = KernelDoor().ready("liveness", "telemetry")
 
 
 def handle(body: str) -> None:
-    """Look at what a message names."""
+    """Look at the due time that a message names."""
     due = named_by(loads(body), "id")
     if due.kind == SWEEP:
         swept()
@@ -31,7 +31,7 @@ def handle(body: str) -> None:
 
 
 def check(due: Due) -> None:
-    """Look at a due time that has come, and say so where that brought anything: most connections just live on."""
+    """Look at a due time that has come, and log it where that changed anything: most connections just live on."""
     if door.liveness.check(due):
         door.telemetry.outcome("due", {"kind": due.kind, **record_of(due)}, {})
 
@@ -41,7 +41,7 @@ def swept() -> dict[str, int]:
     until_ms = door.clock() + SWEEP_MS
     looks = dict.fromkeys(KINDS, door.forward or one_by_one(check, bug))
     counts = sweep(door.due_times, looks, door.clock(), lambda: door.clock() < until_ms)
-    if counts["failed"] or "left" in counts:  # the looks say themselves what they brought
+    if counts["failed"] or "left" in counts:  # each look logs its own outcome
         door.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
     return counts
 
@@ -60,5 +60,5 @@ def bug() -> None:
 
 
 def left_ms(context: Any) -> int:
-    """How much of this call's time is left; enough, where nobody tells."""
+    """How many milliseconds of this call are left; `LEAST_MS` without a context."""
     return context.get_remaining_time_in_millis() if context is not None else LEAST_MS

@@ -11,7 +11,7 @@ door = KernelDoor().ready("hosted", "policy")
 
 
 def wake_up(body: str, until_ms: int) -> None:
-    """Look at the execution that a message is about, and say what came of it."""
+    """Look at the execution that a message names, and log the outcome."""
     execution_id = loads(body)["execution_id"]
     came = door.hosted.run_turn(execution_id, until_ms)
     door.telemetry.outcome("hosted", {"execution_id": execution_id, "came": came}, {})

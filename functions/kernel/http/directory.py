@@ -19,7 +19,7 @@ def page_of(entries: Sequence[ToolEntry], cursor: str) -> tuple[list[Json], str]
     """As many tools after the cursor as a page holds, one at least, and the cursor of the next page, or nothing.
 
     Raises:
-        ValidationError: the cursor is not one of ours.
+        ValidationError: the cursor is not one that this door has given.
     """
     begin, size, page = _place_of(cursor), 0, list[Json]()
     for entry in entries:
@@ -53,4 +53,4 @@ def _place_of(cursor: str) -> str:
     try:
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("utf-8")
     except (binascii.Error, ValueError):
-        raise ValidationError("cursor is not one of ours") from None
+        raise ValidationError("the cursor is not one that this door has given") from None

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The kernel and what stands around it."""
+    """The kernel and the parts around it that routes use."""
 
     kernel: Kernel
     runners: Runners
@@ -34,7 +34,7 @@ class Door:
     uses_threads: bool = True  # a Lambda environment has one request at a time, and a thread costs it a start
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call what blocks."""
+        """Call a function that blocks."""
         if self.uses_threads:
             return await run_in_threadpool(function, *args, **kwargs)
         return function(*args, **kwargs)

@@ -49,7 +49,7 @@ class Edge:
 
     app: ASGIApp
     tokens: Callable[[], Tokens]
-    origins: Sequence[str]  # none: CORS is off
+    origins: Sequence[str]  # empty: CORS is off
     outcome: Outcome = lambda _name, _facts, _counts: None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +61,7 @@ class Edge:
         extra = {"X-Request-ID": request_id(headers.get("x-request-id", "")), **self._cors(headers)}
 
         facts: dict[str, Any] = {"request_id": extra["X-Request-ID"], "trace_id": headers.get("x-amzn-trace-id")}
-        scope["facts"] = facts  # routes add what only they know
+        scope["facts"] = facts  # routes add their own facts
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -84,7 +84,7 @@ class Edge:
         self.outcome("kernel", {"route": f"{scope['method']} {route}", "caller": caller, **ids, **facts}, {})
 
     def _answer(self, request: Request, headers: Headers) -> Response | None:
-        """An answer that needs no application."""
+        """The answer to a request that does not reach the application, or None."""
         if self.origins and request.method == "OPTIONS":
             return Response(status_code=204)
         path = request.scope["path"]

@@ -80,7 +80,7 @@ def _behind_base(event: Mapping[str, Any]) -> str:
 
 
 def _matched(event: Mapping[str, Any]) -> str:
-    """What the resource matched, without a slash at its end; empty when that is not told."""
+    """What the resource matched, without a slash at its end; empty where the event does not say."""
     resource, parameters = str(event.get("resource") or ""), event.get("pathParameters") or {}
     if resource == "/{proxy+}":
         return f"/{parameters.get(PROXY) or ''}".rstrip("/")

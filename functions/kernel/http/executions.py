@@ -24,7 +24,7 @@ EVENTS_MOST: Final = 1000
 
 LIMIT: Final = query(f"a number; {LIST_LIMIT} unless it is one, {LIST_MOST} at most")
 EVENTS_PAGE: Final = query(f"a number; {EVENTS_LIMIT} unless it is one, {EVENTS_MOST} at most")
-AFTER: Final = query("the last event that is known; what is no number counts as 0")
+AFTER: Final = query("the last event that is known; anything but a number counts as 0")
 LISTED: Final = {
     "status": query("only those in this status", {"enum": ["", *(status.value for status in Status)]}),
     "agent_id": query("only those of this agent"),
@@ -87,7 +87,7 @@ async def show(request: Request, execution_id: str) -> Response:
 
 @router.post("/v0/executions/{execution_id}/cancel", responses=answers("Execution", 400, 404, 409))
 async def cancel(request: Request, execution_id: str) -> Response:
-    """End an execution; no body is needed, and none is read."""
+    """End an execution; a body is not read."""
     door = door_of(request)
     return Line(execution_body(await door.call(door.kernel.cancel, execution_id)))
 

@@ -33,7 +33,7 @@ def _moment(text: str | None) -> str | None:
     """RFC 3339; only its form counts."""
     if text is not None:
         if not MOMENT.fullmatch(text):
-            raise ValueError("is no RFC 3339 time")
+            raise ValueError("is not an RFC 3339 time")
         datetime.fromisoformat(text[:19])
     return text
 
@@ -73,7 +73,7 @@ class CapabilitiesBody(Lenient):
 
 
 class Tool(Lenient):
-    """A tool of the directory; a runner may send no schema."""
+    """A tool of the directory; its schema is optional."""
 
     NEEDED = ("id",)
 

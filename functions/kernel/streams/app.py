@@ -31,7 +31,7 @@ async def healthz() -> dict[str, bool]:
 
 @app.get("/v0/agents/stream")
 async def agent(request: Request) -> Response:
-    """What an agent's process is told."""
+    """The stream of an agent's process."""
 
     def opened() -> tuple[Key, Stream, Callable[[], None]]:
         agent_id, consumer_id = ids(request, "agent_id", "consumer_id")
@@ -43,7 +43,7 @@ async def agent(request: Request) -> Response:
 
 @app.get("/v0/runners/stream")
 async def runner(request: Request) -> Response:
-    """What a runner's process is told."""
+    """The stream of a runner's process."""
 
     def opened() -> tuple[Key, Stream, Callable[[], None]]:
         runner_id, consumer_id = ids(request, "runner_id", "consumer_id")
@@ -57,7 +57,7 @@ async def runner(request: Request) -> Response:
 
 @app.get("/v0/executions/{execution_id}/stream")
 async def monitor(request: Request, execution_id: str) -> Response:
-    """What happens to an execution."""
+    """The stream of an execution's log."""
 
     def opened() -> tuple[Key, Stream, None]:
         return monitor_key(execution_id), door.streams.monitor(execution_id, after(request)), None

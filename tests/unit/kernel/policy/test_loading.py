@@ -62,7 +62,7 @@ LOAD_ERRORS = [
     (with_when("agent_ids: {}"), "when: `agent_ids` must be a list, and not empty"),
     (with_when("labels: {}"), "when: `labels` must be a mapping, and not empty"),
     (with_when("labels: [a]"), "when: `labels` must be a mapping, and not empty"),
-    (with_when("labels: {a: 5}"), "when: `labels` holds `a` that is no text; put it in quotes"),
+    (with_when("labels: {a: 5}"), "when: `labels` holds `a`, whose value is not text; put it in quotes"),
     (with_when("action: 5"), "when: `action` must be text"),
     (with_when("min_step_count: -1"), "when: `min_step_count` must be a whole number, 0 or more"),
     (with_when("min_step_count: '3'"), "when: `min_step_count` must be a whole number, 0 or more"),

@@ -47,13 +47,13 @@ def labels_are(labels: Mapping[str, str]) -> Problem:
 
 
 def arguments_hold(predicates: Iterable[Predicate]) -> Problem:
-    """An explicit null counts as {}; no arguments at all, or other than an object, fail."""
+    """An explicit null counts as {}. Arguments that are absent, or not an object, never hold."""
     known = tuple(predicates)
 
     def problem(call: Call) -> str:
         arguments = {} if call.arguments is None else call.arguments
         if not call.has_arguments or not isinstance(arguments, dict):
-            return "the arguments are no object" if call.has_arguments else "there are no arguments"
+            return "the arguments are not an object" if call.has_arguments else "there are no arguments"
         return next(filter(None, (predicate.problem(arguments) for predicate in known)), "")
 
     return problem

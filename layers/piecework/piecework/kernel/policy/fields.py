@@ -59,7 +59,7 @@ class Fields:
             raise self.invalid(key, "must be a mapping, and not empty")
         for name, text in value.items():
             if not isinstance(text, str):
-                raise self.invalid(key, f"holds `{name}` that is no text; put it in quotes")
+                raise self.invalid(key, f"holds `{name}`, whose value is not text; put it in quotes")
         return value
 
     def whole(self, key: str, least: int | None = None) -> int:
@@ -70,7 +70,7 @@ class Fields:
         return value
 
     def number(self, key: str) -> float | None:
-        """A number, or None when there is none."""
+        """A number, or None where the key is absent."""
         if key not in self:
             return None
         value = self.value(key)

@@ -33,11 +33,11 @@ class Predicate:
         if self.pattern is None and self.one_of is None and self.max_length is None:
             return ""
         if not isinstance(value, str):
-            return "is no text"
+            return "is not text"
         if self.pattern is not None and not self.pattern.finds(value):
             return f"does not match {self.pattern.pattern}"
         if self.one_of is not None and value not in self.one_of:
-            return "is none of those listed"
+            return "is not one of those listed"
         if self.max_length is not None and len(value) > self.max_length:
             return f"is longer than {self.max_length} characters"
         return ""
@@ -46,7 +46,7 @@ class Predicate:
         if self.min is None and self.max is None:
             return ""
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return "is no number"
+            return "is not a number"
         if self.min is not None and not value >= self.min:
             return f"is not {self.min} or more"
         if self.max is not None and not value <= self.max:

@@ -79,7 +79,7 @@ class _Open:
 
 
 def _built(text: str) -> Json:
-    """Follow the parser's events; nothing here recurses, so no nesting can overflow anything."""
+    """Follow the parser's events; nothing here recurses, so deep nesting cannot overflow the stack."""
     import yaml
 
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from piecework.kernel.policy.conditions import Condition
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
 
-DEFAULT: Final = "default"  # the rule id of what no rule matched
+DEFAULT: Final = "default"  # the rule id of a call that no rule matches
 DENIED: Final = Verdict(Decision.DENY, "No explicit allow rule matched", DEFAULT)
 
 

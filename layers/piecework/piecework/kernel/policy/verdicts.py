@@ -1,4 +1,4 @@
-"""What a policy is asked about one tool call, and what it answers."""
+"""A tool call as a policy sees it, and the verdict on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An `invoke_tool` intent, and what its execution has been up to."""
+    """An `invoke_tool` intent, with the age, the steps and the labels of its execution."""
 
     agent_id: str
     tool_id: str

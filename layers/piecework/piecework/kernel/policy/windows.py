@@ -37,7 +37,7 @@ class Window:
 
     @property
     def ends_at_ms(self) -> int:
-        """When its last call no longer counts."""
+        """When its last call stops counting, in epoch milliseconds."""
         return (self.calls[-1] if self.calls else 0) + self.window_ms
 
 

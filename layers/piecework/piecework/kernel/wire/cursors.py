@@ -50,9 +50,9 @@ def place_of(cursor: str) -> tuple[int, str] | None:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         created, parted, execution_id = raw.decode("utf-8").partition("|")
     except (binascii.Error, ValueError):
-        raise ValidationError("cursor is not one of ours") from None
+        raise ValidationError("the cursor is not one that this door has given") from None
     if not (created.isascii() and created.isdecimal() and len(created) <= 15 and parted and execution_id):
-        raise ValidationError("cursor is not one of ours")
+        raise ValidationError("the cursor is not one that this door has given")
     return int(created), execution_id
 
 
