@@ -23,6 +23,7 @@ HEAVY = (
         "jsonschema",
         "jsonschema_rs",
         "re2",
+        "yaml",
         "pydantic",
     ),
     *("requests", "urllib3", "aws_lambda_powertools", "aws_lambda_powertools.utilities.parameters"),
@@ -38,6 +39,9 @@ BUDGETS = {
     **dict.fromkeys(
         (f"worker.{name}" for name in ("hire", "contracts", "task", "webhook", "due")), {"jsonschema_rs"} | AWS
     ),
+    "kernel.http": {"asyncio", "fastapi", "pydantic", "aws_lambda_powertools"} | AWS,  # yaml and re2 only for a policy
+    "kernel.due": {"aws_lambda_powertools"} | AWS,
+    "kernel.hosted": {"jsonschema_rs", "aws_lambda_powertools"} | AWS,
 }
 WORKER = ("HireFunction", "ContractsFunction", "TaskFunction", "WebhookFunction", "WorkerDueFunction")
 
@@ -59,6 +63,9 @@ def run(*arguments: str, first: Path) -> str:
     settings = {
         "PIECEWORK_TABLE": "t",
         "PIECEWORK_BUCKET": "b",
+        "PIECEWORK_KERNEL_TABLE": "k",
+        "PIECEWORK_DUE_TABLE": "d",
+        "PIECEWORK_KERNEL_HOSTED_QUEUE_URL": "http://127.0.0.1:9/queue",
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
