@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import url_run
+from tests.support.served import url_run
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.support import url_run
 from tests.support.kernel import stage as kernel_stage
 from tests.support.kernel.desk import Desk
-from tests.support.kernel.served import ServedDesk
 from tests.support.kernel.stage import KernelStage
 from tests.support.kernel.tables import new_tables
+from tests.support.served import url_run
+from tests.support.served.kernel import ServedDesk
 
 STORES = ["served"] if url_run.url() else ["memory", pytest.param("dynamodb", marks=pytest.mark.slow)]
 TOKENS = (("ops", "secret-token"),)

@@ -4,9 +4,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support import url_run
-from tests.support.runtime.served import Runs, ServedRuntime, ServedVerifier, UncountedRuns
 from tests.support.runtime.verification import Verifier
+from tests.support.served import url_run
+from tests.support.served.runtime import Runs, ServedRuntime, ServedVerifier, UncountedRuns
 
 TOKENS = "runtime=s3cret/+,other=another-secret"
 

@@ -11,7 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import jsonschema
 import pytest
 
-from tests.support import url_run
 from tests.support.runtime.requests import (
     KERNEL_SCHEMA,
     a_nonce_request,
@@ -24,6 +23,7 @@ from tests.support.runtime.requests import (
     executed,
     minimal_ok,
 )
+from tests.support.served import url_run
 
 ODD_SCHEMA_SECONDS = 10  # far under the kernel's 30, on a busy machine
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import url_run
 from tests.support.runtime.agent_events import TOPIC_SCHEMA, a_deliberation, a_proposal, a_reply, an_event, topic_inputs
 from tests.support.runtime.requests import an_execute_request, error_of, execute, executed
+from tests.support.served import url_run
 
 HOOKS = Path(__file__).parents[2] / "support" / "event_hooks"
 EVENT_TYPES = (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support import url_run
-from tests.support.worker.served import ServedStage, ServedStub
+from tests.support.served import url_run
+from tests.support.served.worker import ServedStage, ServedStub
 from tests.support.worker.stage import Stage, stub_facilitator
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.support import url_run
+from tests.support.served import url_run
 from tests.support.worker.payments import header
 from tests.support.worker.stage import BODY
 

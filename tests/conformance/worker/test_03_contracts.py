@@ -14,7 +14,7 @@ from piecework.schemas import SchemaRejected
 from piecework.worker.chain.networks import NETWORKS, atomic_units
 from piecework.worker.contract.contracts import time_text, validate
 from piecework.worker.contract.schema import compile_task_schema
-from tests.support import url_run
+from tests.support.served import url_run
 from tests.support.worker.contracts import (
     EXAMPLE,
     EXAMPLE_NOW_MS,

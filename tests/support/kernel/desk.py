@@ -10,9 +10,9 @@ from kernel.http.api import create_app
 from kernel.http.doors import Door
 from piecework.kernel.model.state import Execution
 from piecework.kernel.settings import KernelSettings
-from tests.support import url_run
 from tests.support.kernel.policies import a_policy
 from tests.support.kernel.stage import KernelStage, Line
+from tests.support.served import url_run
 
 POLICY = (url_run.FOLDER / "kernel" / "policy.yaml").read_text("utf-8")
 GATED = "pay.refund"

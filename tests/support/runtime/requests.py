@@ -12,9 +12,9 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
-from tests.support import url_run
 from tests.support.machine import RunningGateway
 from tests.support.runtime.verification import ABSENT, a_verify_body
+from tests.support.served import url_run
 
 Json = Any
 EVENTS = Path(__file__).parents[3] / "events"

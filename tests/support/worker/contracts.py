@@ -11,7 +11,7 @@ from piecework.worker.chain.networks import NETWORKS
 from piecework.worker.contract.contracts import ContractRecord, WorkerIdentity, time_in_ms, time_text, validate
 from piecework.worker.contract.signatures import contract_hash, sign
 from piecework.worker.settings import WorkerSettings
-from tests.support import url_run
+from tests.support.served import url_run
 
 SEEKER_KEY = url_run.given("SEEKER_KEY") or "0x" + "11" * 32
 WORKER_KEY = url_run.given("WORKER_KEY") or "0x" + "22" * 32

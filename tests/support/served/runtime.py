@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support import url_run
 from tests.support.machine import RunningGateway
 from tests.support.runtime.requests import a_nonce_request, an_execute_request
 from tests.support.runtime.verification import Judge
+from tests.support.served import url_run
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 PREFIX = "CONFORMANCE_"
-FOLDER = Path(__file__).parents[1] / "conformance"
+FOLDER = Path(__file__).parents[2] / "conformance"
 ASKED_FIRST = {"kernel": "/v0/health", "worker": "/manifest", "runtime": "/capabilities"}  # each answers one door alone
 WANTED = {
     "TOKEN": "TOKEN=name=secret, a credential of the door",

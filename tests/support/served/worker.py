@@ -15,7 +15,7 @@ import pytest
 
 from piecework.worker.contract.contracts import ContractRecord, WorkerIdentity, validate
 from piecework.worker.settings import WorkerSettings
-from tests.support import url_run
+from tests.support.served import url_run
 from tests.support.worker.contracts import SEEKER_KEY, SETTINGS, a_contract
 from tests.support.worker.payments import decoded, header, signed_payload
 from tests.support.worker.stage import BODY, Told
