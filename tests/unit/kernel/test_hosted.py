@@ -467,7 +467,7 @@ def test_an_executor_that_is_not_deployed_any_more_fails_its_executions():
 
 @pytest.mark.parametrize(
     ("output", "told"),
-    [({"n": "one"}, "does not fit its schema"), (float("nan"), "no JSON value"), ("x" * 1_048_577, "larger than")],
+    [({"n": "one"}, "does not fit its schema"), (float("nan"), "not a JSON value"), ("x" * 1_048_577, "larger than")],
     ids=["schema", "nan", "size"],
 )
 def test_an_output_that_cannot_be_recorded_fails_the_execution(output, told):

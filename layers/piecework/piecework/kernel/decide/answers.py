@@ -71,7 +71,7 @@ def said(execution: Execution, command: Signal) -> Said:
 
 
 def needs_another_look(read: Read, command: Signal) -> bool:
-    """Whether a step's answer may have come between the two halves of a read that is no snapshot."""
+    """Whether a step's answer may have come between the two halves of a read, which is not a snapshot."""
     execution, step = read.execution, read.step
     if execution is None or step is None or not is_answer(execution, command):
         return False

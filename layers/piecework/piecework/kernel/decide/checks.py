@@ -32,7 +32,7 @@ def lengths(intent: Intent) -> None:
 def fields(intent: Intent) -> None:
     """Raises ValidationError when an intent lacks what its type needs."""
     if intent.type not in (INVOKE_TOOL, WAIT, COMPLETE, FAIL):
-        raise ValidationError("intent.type is none of invoke_tool, wait, complete, fail")
+        raise ValidationError("intent.type must be invoke_tool, wait, complete or fail")
     for kind, name, text in (
         (INVOKE_TOOL, "tool_id", intent.tool_id),
         (WAIT, "signal_type", intent.signal_type),

@@ -1,7 +1,7 @@
 """Runs of hosted agents: one wake-up looks at one execution, and runs its executor from the top if it is its turn.
 
 One run at a time: a lease of seconds, renewed while the executor works. Who comes while another runs leaves a mark, and
-the one who runs looks once more before it gives the lease back, so no result that came meanwhile is overlooked. Before
+the one who runs checks once more before it gives the lease back, so it does not overlook a result of that time. Before
 each step, tool and end a run asks for its right (`right.py`): one that was taken over ends there, whatever it made.
 
 | crash after | what follows |
@@ -37,12 +37,12 @@ from piecework.kernel.service.service import Kernel
 from piecework.kernel.settings import KernelSettings
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed run is taken over after this
-MOST_TRIES: Final = 5  # runs in a row that came to nothing, by a transient failure or a lost process
+MOST_TRIES: Final = 5  # runs in a row that failed for a while or lost their process
 FIRST_DELAY_MS: Final = 2_000  # before the second try; twice as long before each further one
 STEPS_KEPT_SECONDS: Final = 86_400  # beyond the execution's own time
 
 FAILED: Final = "the executor failed; the log has the reason"
-LOST: Final = f"the executor was started {MOST_TRIES} times and never came to an end"
+LOST: Final = f"the executor was started {MOST_TRIES} times and did not end once"
 NO_EXECUTOR: Final = "no executor of this name is deployed any more"
 
 
@@ -50,13 +50,13 @@ class Leases(Protocol):
     """Who may run an execution now."""
 
     def claim(self, execution_id: str, token: str, now_ms: int, until_ms: int) -> int | None:
-        """The how-manieth try in a row this is; None when another run holds it, which then looks again."""
+        """Which try in a row this is, from 1; None when another run holds the lease, which then checks once more."""
 
     def renew(self, execution_id: str, token: str, until_ms: int) -> None:
         """Raises LeaseLost."""
 
     def release(self, execution_id: str, token: str) -> bool:
-        """Give the lease back, the tries forgotten; False when somebody came meanwhile: then look again first.
+        """Give the lease back and forget the tries; False when another wake-up came meanwhile: check again first.
 
         Raises:
             LeaseLost: another run has taken over.
@@ -90,7 +90,7 @@ class Hosted:
     renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
 
     def run_turn(self, execution_id: str, until_ms: int) -> str:
-        """Run the executor if it is its turn; what came of it, in a word.
+        """Run the executor if it is its turn; one word that says how it ended.
 
         Raises:
             PieceworkError: a store is out of reach; look again later.

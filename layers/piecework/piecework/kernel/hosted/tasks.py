@@ -61,7 +61,7 @@ def output_problem(task: Task, output: Json) -> str | None:
     try:
         size = len(canonical(output))
     except ValueError:
-        return "the executor's output is no JSON value"
+        return "the executor's output is not a JSON value"
     if size > OUTPUT_BYTES:
         return f"the executor's output is larger than {OUTPUT_BYTES} bytes"
     problem = task.problem(output)

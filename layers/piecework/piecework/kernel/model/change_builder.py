@@ -134,7 +134,7 @@ class ChangeBuilder:
         self._extend_session(self.settings.agent_timeout_ms, shows_life=shows_life)
 
     def keep_session_after_end(self) -> None:
-        """An intent that comes after the end is told so for a while."""
+        """Keep the session for a while, so that an intent after the end is answered 409."""
         self._extend_session(SESSION_AFTER_END_MS, shows_life=False)
 
     def _extend_session(self, by_ms: int, *, shows_life: bool) -> None:

@@ -1,6 +1,6 @@
 """What the kernel door asks of its store; every method is bounded, and reads are strongly consistent unless it says so.
 
-The adapters lie in `piecework.aws`, the in-memory twins in the tests' support; both pass the same contract tests.
+The adapters lie in `kernel/store`, the in-memory twins in the tests' support; both pass the same contract tests.
 """
 
 from collections.abc import Mapping, Sequence

@@ -41,7 +41,7 @@ class StepStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the step has ended; a retried failure is no end."""
+        """Whether the step has ended; a retried failure is not an end."""
         return self not in (StepStatus.PENDING, StepStatus.DISPATCHED, StepStatus.RUNNING)
 
 

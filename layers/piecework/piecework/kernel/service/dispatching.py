@@ -4,8 +4,8 @@ A job is claimed for a connection in the transaction that writes its `step.dispa
 taken by another job, the next one is chosen, and a job that finds none stays in the queue.
 
 Who queues a job brings one job and one idle connection together, and so does who frees a connection: with as many
-looks as there are jobs and connections, nobody does the work of all. A job is marked before it is handed out, so that
-many who look at the same time take different ones.
+calls as there are jobs and connections, nobody does the work of all. A job is marked before it is handed out, so that
+many who choose at the same time take different ones.
 """
 
 import zlib
@@ -21,7 +21,7 @@ from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.meeting import met
 
 CLAIM_MS: Final = 3_000  # a mark's life; a hand-out takes a tenth of a second, and two at once do no harm
-TRIES: Final = 5  # jobs, or connections, that one look tries; others took those before
+TRIES: Final = 5  # jobs, or connections, that one call tries; others took those before
 MET: Final = 10  # of the oldest jobs, over which those who met at one are spread
 
 

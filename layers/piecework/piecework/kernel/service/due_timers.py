@@ -13,14 +13,14 @@ from piecework.kernel.service.dispatching import Queues
 
 
 class TimersRun(NamedTuple):
-    """What a look at an execution found: when it was to be looked at, and whether that brought anything."""
+    """What the timers of an execution came to: when they were due, and whether that changed anything."""
 
     due_ms: int
     has_acted: bool
 
 
 class DueTimers:
-    """Looks at an execution whose time may have come; a look too many changes nothing."""
+    """Runs the timers of an execution whose time may have come; to run them once too often changes nothing."""
 
     def __init__(self, stores: Stores, commits: Commits, assigner: RoundRobin, dispatcher: Queues) -> None:
         self._executions, self._agents, self._commits = stores.executions, stores.agents, commits

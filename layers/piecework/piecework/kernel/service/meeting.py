@@ -1,4 +1,4 @@
-"""Work for other executions: what it meets is theirs, and ends neither a stream nor a command that has been stored.
+"""Work for other executions: its errors are theirs, and end neither a stream nor a command that has been stored.
 
 An execution that this version cannot read, as after a rollback, waits for one that can; it holds up no other.
 """
@@ -15,7 +15,7 @@ LOG: Final = logging.getLogger(__name__)
 
 @contextmanager
 def met(what: str) -> Iterator[None]:
-    """Go on after what one execution meets; an error that nobody expects is logged, with what came of it.
+    """Go on after an error that concerns one execution; an unexpected one is logged with `what` it prevented.
 
     Raises:
         Unavailable: the store is out of reach, for all others as well.

@@ -99,7 +99,7 @@ class Kernel:
         """A page of executions, newest first, and the cursor of the next one; empty when there is none.
 
         Raises:
-            ValidationError: the cursor is none of ours.
+            ValidationError: this door did not give the cursor out.
         """
         return page_of(self._executions.rows(which, place_of(cursor), limit + 1), limit)
 

@@ -83,7 +83,7 @@ class AgentFeed:
             self._kernel.send_failed(push.execution_id, push.session_id)
 
     def drop(self, message: Message) -> None:
-        """A message is no longer true: nothing depends on it."""
+        """A message is out of date, and nothing depends on it."""
 
 
 class RunnerFeed:
@@ -148,7 +148,7 @@ class RunnerFeed:
             self._dispatcher.pump_tool(push.tool_id)
 
     def drop(self, message: Message) -> None:
-        """A job that is no longer true will have no result that frees the connection."""
+        """A job that is out of date will not have a result that frees the connection."""
         push = message.push
         if isinstance(push, JobPush) and self._stores.runners.free(push.to, push.job_id):
             self._dispatcher.pump(push.to)

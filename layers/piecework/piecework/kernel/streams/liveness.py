@@ -30,9 +30,9 @@ LINGER_MS: Final = 6_000  # a command gives up after 4 s of pauses, so nothing i
 
 
 class Checked(NamedTuple):
-    """What a look at a connection came to."""
+    """What the check of a connection found."""
 
-    next_ms: int | None  # when to look again, if at all
+    next_ms: int | None  # when to check again, if at all
     has_acted: bool = False  # sessions were ended, a job was given back, or the connection was forgotten
 
 
@@ -132,7 +132,7 @@ class Liveness:
         return until
 
     def _drop_stale(self, due: Due) -> None:
-        """Remove a due time that no command will: the rules it was derived by have changed since."""
+        """Remove a due time that no command will: the settings that it was derived from have changed since."""
         if self.kernel.due_ms(due.id) == due.at_ms:
             return
         self.due_times.remove(due)

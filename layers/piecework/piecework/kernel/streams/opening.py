@@ -18,7 +18,7 @@ from piecework.kernel.streams.push_streams import PushStream, Step
 
 
 class Stream(Protocol):
-    """What whoever writes to a client drives; heartbeats are the driver's own."""
+    """An open stream, as the writer of its answer drives it; heartbeats are the writer's own."""
 
     @property
     def heartbeat_ms(self) -> int: ...

@@ -9,7 +9,7 @@ here waits, so tests move the clock instead.
 | a message was written to the outbox, no stream took it | the consumer's next stream takes it |
 | an assignment or job was taken, perhaps not written | the successor finds it taken and still there, and undoes it |
 | ... and no successor comes | the connection's lease ends, and `liveness.py` resets or requeues |
-| another push was written, perhaps into the void | the successor writes it again: duplicates are harmless |
+| another push was written, and perhaps not read | the successor writes it again: duplicates are harmless |
 | the client left unseen, and came back after a rotation | nothing was assigned in the last 4 s before that |
 """
 
@@ -253,7 +253,7 @@ class PushStream:
         return now >= written.at_ms + KEPT_MS and not (written.is_once and self._is_unsure)
 
     def _is_settled(self, written: Written) -> bool:
-        """Whether an assignment has reached its client for certain, or concerns nobody any more."""
+        """Whether an assignment has certainly reached its client, or is out of date."""
         is_settled = False
         with met("a message was kept"):
             is_settled = self._feed.is_settled(written.message)
