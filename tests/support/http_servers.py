@@ -7,7 +7,7 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.support.servers import CERTIFICATE
+from tests.support.servers import CERTIFICATE, serving_in_a_thread
 
 
 class Scripted(BaseHTTPRequestHandler):
@@ -52,13 +52,8 @@ def serving(script, *, secure=False):
         tls.load_cert_chain(CERTIFICATE)
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     server.url = f"{'https' if secure else 'http'}://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
+    with serving_in_a_thread(server):
         yield server
-    finally:
-        server.stopping.set()
-        server.shutdown()
-        server.server_close()
 
 
 def hang(handler):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 CERTIFICATE = Path(__file__).with_name("evidence.test.pem")  # self-signed, for the name evidence.test alone
 NAME = "evidence.test"
@@ -119,10 +120,17 @@ def strange_server(*, secure: bool = False) -> Iterator[StrangeServer]:
         tls.load_cert_chain(CERTIFICATE)
         server.socket = tls.wrap_socket(server.socket, server_side=True)
         server.secure = True
+    with serving_in_a_thread(server):
+        yield server
+
+
+@contextmanager
+def serving_in_a_thread(server: Any) -> Iterator[None]:
+    """Serve until the block ends; whatever hangs in the server's handlers is told by its `stopping`."""
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
-        yield server
+        yield
     finally:
         server.stopping.set()
         server.shutdown()

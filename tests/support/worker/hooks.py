@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from piecework.net.fetching import Fetcher
 from piecework.worker.webhook.webhooks import ANSWER_BYTES, CONNECT_SECONDS, Ask, Delivery, SafePost, Try
-from tests.support.servers import CERTIFICATE, NAME
+from tests.support.servers import CERTIFICATE, NAME, serving_in_a_thread
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,8 @@ class HookServer(ThreadingHTTPServer):
 @contextmanager
 def hook_server() -> Iterator[HookServer]:
     server = HookServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with serving_in_a_thread(server):
         yield server
-    finally:
-        server.stopping.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def a_post(*, seconds: float = 20.0, resolve=None, allow=None) -> SafePost:
