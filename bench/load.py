@@ -15,9 +15,9 @@ from typing import Final
 from bench.contenders import event, fresh
 from bench.hiring import EXECUTOR
 from local.aws import CREDENTIALS, stop, wait_until_answers
+from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import PARAMETER_PREFIX, ROOT
 from local.template import REGION
-from local.tether import tethered
 
 CLIENTS: Final = 4
 FEW: Final = 8
@@ -45,7 +45,7 @@ def gateway(endpoint: str, api: str = "RuntimeApi", variables: Mapping[str, str]
         port = int(listener.getsockname()[1])
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PIECEWORK_"))}
     aws = {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
-    command = tethered("exec", sys.executable, "-m", "local.gateway", "--api", api, "--port", str(port))
+    command = dying_with_parent("exec", sys.executable, "-m", "local.gateway", "--api", api, "--port", str(port))
     chosen = {f"{PARAMETER_PREFIX}DefaultExecutor": EXECUTOR, f"{PARAMETER_PREFIX}WorkerDefaultExecutor": EXECUTOR}
     process = subprocess.Popen(
         command,

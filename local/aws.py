@@ -13,9 +13,9 @@ from typing import IO, Any, Final
 import boto3
 from botocore.config import Config
 
+from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import ROOT
 from local.template import REGION, Template
-from local.tether import tethered
 
 PROGRAM: Final = ROOT / ".venv-ministack" / "bin" / "ministack"
 START_SECONDS: Final = 30
@@ -53,7 +53,7 @@ def embedded_aws(port: int, log: IO[Any] | int = subprocess.DEVNULL) -> Iterator
         "LOG_LEVEL": "WARNING",
     }
     process = subprocess.Popen(
-        tethered("exec", str(PROGRAM)), env=variables, stdout=log, stderr=log, start_new_session=True
+        dying_with_parent("exec", str(PROGRAM)), env=variables, stdout=log, stderr=log, start_new_session=True
     )
     endpoint = f"http://127.0.0.1:{port}"
     try:

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
+from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import KERNEL_TOKENS, PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
 from local.preflight import (
     FIRST_PORT,
@@ -24,7 +25,6 @@ from local.preflight import (
     port_base,
 )
 from local.template import REGION, Template, read
-from local.tether import tethered
 
 PORT_BASE: Final = FIRST_PORT
 DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1, "KernelApi": 2}  # distances from the base port
@@ -160,7 +160,7 @@ def _demo(port: int, env: Mapping[str, str]) -> contextlib.AbstractContextManage
 
 @contextlib.contextmanager
 def _process(variables: Mapping[str, str], *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    command = tethered("exec", sys.executable, *arguments)
+    command = dying_with_parent("exec", sys.executable, *arguments)
     process = subprocess.Popen(command, env=dict(variables), cwd=ROOT, start_new_session=True)
     try:
         yield process

@@ -12,10 +12,10 @@ from typing import IO, Any, Final
 import httpx
 from starlette.responses import Response, StreamingResponse
 
+from local.die_with_parent import dying_with_parent
 from local.gateway import edge
 from local.gateway.events import Call
 from local.gateway.routes import Function
-from local.tether import tethered
 
 WRAPPER: Final = "AWS_LAMBDA_EXEC_WRAPPER"
 READINESS_PATH: Final = "AWS_LWA_READINESS_CHECK_PATH"
@@ -86,7 +86,7 @@ class WebApp:
         folders = os.pathsep.join((str(Path(sys.executable).parent), self._variables.get("PATH", os.defpath)))
         script = self._function.folder / self._function.handler
         self._process = await asyncio.create_subprocess_exec(
-            *tethered("exec", "/bin/bash", str(script)),
+            *dying_with_parent("exec", "/bin/bash", str(script)),
             env={**self._variables, "PATH": folders, PORT: str(port)},
             cwd=self._function.folder,
             stdin=asyncio.subprocess.DEVNULL,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from local.aws import stop
+from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import ROOT
-from local.tether import tethered
 from tests.support.aws_calls import recorded
 from tests.support.machine import wait_until
 from tests.support.roles import EXCEPTIONS, KERNEL, grants_of, refused, statements_of, template_with, unused
@@ -38,7 +38,7 @@ def calls(gateway, embedded_aws):
         PIECEWORK_PARAM_ExecutorSecretArn=executors,
         **{f"PIECEWORK_PARAM_{name}": KERNEL[name] for name in ("KernelPolicyBucket", "KernelPolicyKey")},
     )
-    command = tethered("exec", sys.executable, "-m", "local.demo_kernel", "--url", running.url)
+    command = dying_with_parent("exec", sys.executable, "-m", "local.demo_kernel", "--url", running.url)
     runner = subprocess.Popen(command, cwd=ROOT, env={**os.environ}, start_new_session=True)
     try:
         drive(running)

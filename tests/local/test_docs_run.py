@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from local.aws import stop
+from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import ROOT
-from local.tether import tethered
 from tests.support.machine import free_base, wait_until
 
 BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -56,7 +56,7 @@ class Checkout:
         self.log = folder / "run.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                tethered("exec", sys.executable, "-m", "local.run"),
+                dying_with_parent("exec", sys.executable, "-m", "local.run"),
                 cwd=ROOT,
                 env={**self.variables, **settings},
                 stdout=log,
@@ -116,7 +116,8 @@ def test_the_page_of_the_completion_executor_leads_to_an_answer_after_two_repair
     (block,) = blocks(ROOT / "docs" / "completion.md")
     made = Checkout(tmp_path, **dict(re.findall(r"((?:PIECEWORK_PARAM|WATTETHERIA)_\w+)=(\S+)", block)))
     endpoint = subprocess.Popen(
-        tethered("exec", sys.executable, "-m", "local.model_server", "--script", "misfit,misfit,good"), cwd=ROOT
+        dying_with_parent("exec", sys.executable, "-m", "local.model_server", "--script", "misfit,misfit,good"),
+        cwd=ROOT,
     )
     try:
         [asked] = re.findall(r"^curl -s http://127.0.0.1:8787/execute.*?'$", "\n".join(blocks(PAGES[0])), re.M | re.S)

@@ -29,10 +29,10 @@ import httpx
 import pytest
 
 from local import aws
+from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.recording import RECORD_AWS_CALLS
 from local.gateway.lambdas.variables import ROOT
 from local.template import REGION, Template
-from local.tether import tethered
 from tests.support import aws_calls
 
 EXECUTORS = Path(__file__).parent / "executors"
@@ -196,7 +196,7 @@ class Gateways:
         command = (sys.executable, "-m", "local.gateway", "--api", api, "--port", "0", "--template", str(template))
         with log.open("wb") as out:
             process = subprocess.Popen(
-                tethered("exec", *command),
+                dying_with_parent("exec", *command),
                 env={**kept, **self.aws.variables, **given},
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,

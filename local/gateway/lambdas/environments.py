@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import IO, Any, Final
 
+from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.runtime_api import Answer, Invocation, RuntimeApi
 from local.gateway.routes import Function
-from local.tether import tethered
 
 INIT_SECONDS: Final = 60  # AWS allows 10 and then starts again; a busy laptop needs more
 
@@ -40,7 +40,7 @@ class Environment:
         """Start a process for the function; the first invocation waits while it initialises."""
         api = RuntimeApi(function.name, function.timeout_seconds)
         own = {"AWS_LAMBDA_RUNTIME_API": await api.open(), "_HANDLER": function.handler}
-        command = tethered("module", "awslambdaric", function.handler)
+        command = dying_with_parent("module", "awslambdaric", function.handler)
         process = await asyncio.create_subprocess_exec(
             *command,
             env={**variables, **own},

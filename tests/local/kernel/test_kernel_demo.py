@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from local.aws import stop
+from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import ROOT
-from local.tether import tethered
 from piecework_cli.main import main
 from tests.support.machine import wait_until
 
@@ -27,7 +27,7 @@ def kernel(own_gateway, tmp_path_factory):
     policy = tmp_path_factory.mktemp("policy") / "policy.yaml"
     policy.write_text(POLICY)
     running = own_gateway(api="KernelApi", PIECEWORK_PARAM_DeployKernelDoor="true", PIECEWORK_POLICY=str(policy))
-    command = tethered("exec", sys.executable, "-m", "local.demo_kernel", "--url", running.url)
+    command = dying_with_parent("exec", sys.executable, "-m", "local.demo_kernel", "--url", running.url)
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ}, start_new_session=True)
     yield running
     stop(process)

@@ -1,7 +1,7 @@
 """Run a program that ends when its parent process ends, even if the parent is killed.
 
-    python -P local/tether.py exec PROGRAM ARGUMENTS…      gets SIGTERM when its parent is gone
-    python -P local/tether.py module NAME ARGUMENTS…       gets SIGKILL when its parent is gone
+    python -P local/die_with_parent.py exec PROGRAM ARGUMENTS…      gets SIGTERM when its parent is gone
+    python -P local/die_with_parent.py module NAME ARGUMENTS…       gets SIGKILL when its parent is gone
 
 Linux only; elsewhere the program simply runs, and its next request to the parent fails.
 """
@@ -36,7 +36,7 @@ def main() -> None:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
-def tethered(kind: str, *arguments: str) -> list[str]:
+def dying_with_parent(kind: str, *arguments: str) -> list[str]:
     """The command line that runs a program tied to this process."""
     return [sys.executable, "-P", os.path.abspath(__file__), str(os.getpid()), kind, *arguments]
 
