@@ -35,13 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"piecework: {error.message}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        _say_no_more()
+        _drop_output()
         return READER_LEFT
     except KeyboardInterrupt:
         return 130
 
 
-def _say_no_more() -> None:
+def _drop_output() -> None:
     """Send the interpreter's last flush of stdout to nowhere, because its reader (such as `head`) has left."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

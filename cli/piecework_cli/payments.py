@@ -173,13 +173,13 @@ def _charging(target: Target) -> Charging:
         chain_of=chain_of(target.settings),
         clock=now_in_ms,
         nudge=lambda due, delay_ms: None,
-        log=_Quiet(),
+        log=_NullLog(),
         counts=UNCOUNTED,
     )
 
 
 @dataclass(frozen=True)
-class _Quiet:
+class _NullLog:
     """A log that drops its lines: a command prints its result and does not write the worker's log."""
 
     def info(self, event: str, /, **fields: Any) -> None: ...

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     call = call_of(options)
     for rule, problems in explained(policy, call):
         print(f"{rule.priority:>6}  {rule.id}: {_because(rule, problems)}")
-    print(said(policy.decide(call)))
+    print(verdict_line(policy.decide(call)))
 
 
 def call_of(options: argparse.Namespace) -> Call:
@@ -70,7 +70,7 @@ def call_of(options: argparse.Namespace) -> Call:
     )
 
 
-def said(verdict: Verdict) -> str:
+def verdict_line(verdict: Verdict) -> str:
     """A verdict in one line."""
     reason = f": {verdict.reason}" if verdict.reason else ""
     timeout = f"; step timeout {verdict.timeout_ms} ms" if verdict.timeout_ms else ""

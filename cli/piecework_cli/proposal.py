@@ -75,12 +75,12 @@ def check_executor(options: argparse.Namespace) -> None:
     Raises:
         CommandError: it does not, or the named worker does not answer.
     """
-    names = told_names(Target.of(options)) if options.url or options.stack else own_names()
+    names = advertised_names(Target.of(options)) if options.url or options.stack else own_names()
     if names is not None and options.executor not in names:
         raise CommandError(f"--executor: this worker does not run {options.executor}; it runs {', '.join(names)}")
 
 
-def told_names(target: Target) -> tuple[str, ...]:
+def advertised_names(target: Target) -> tuple[str, ...]:
     """The executors that a worker's manifest lists. Raises CommandError."""
     document = target.ask("GET", "/manifest").document or {}
     return tuple(str(each.get("name")) for each in document.get("capabilities", ()))

@@ -96,10 +96,10 @@ def _stack_errors(stack: str) -> Iterator[None]:
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        raise CommandError(_told(stack, error)) from error
+        raise CommandError(_sentence_on(stack, error)) from error
 
 
-def _told(stack: str, error: ClientError | BotoCoreError) -> str:
+def _sentence_on(stack: str, error: ClientError | BotoCoreError) -> str:
     if isinstance(error, ClientError):
         code = error_code(error)
         return OF_CODE.get(code, f"AWS does not answer for the stack {{stack}} ({code}); try again").format(stack=stack)

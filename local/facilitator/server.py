@@ -107,7 +107,7 @@ class StubFacilitator:
             threading.Thread(target=self.go_down_for, args=(float(control["down_seconds"]),), daemon=True).start()
         return {}
 
-    def told(self) -> dict[str, Any]:
+    def control(self) -> dict[str, Any]:
         """The answer to `GET /control`."""
         charges = [
             {"payer": paid.payer, "payTo": paid.pay_to, "value": str(paid.value), "nonce": paid.nonce}
@@ -231,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         stub = self.server.stub
-        routes = {"/supported": stub.supported, "/control": lambda: (200, stub.told()), "/health": lambda: (200, {})}
+        routes = {"/supported": stub.supported, "/control": lambda: (200, stub.control()), "/health": lambda: (200, {})}
         self._answer(routes.get(self.path))
 
     def do_POST(self) -> None:

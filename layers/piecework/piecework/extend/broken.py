@@ -38,7 +38,7 @@ class Broken(NamedTuple):
         return cls(module, names, f"{file}, line {_line(file, error)}", reason[:REASON_CHARACTERS])
 
     @property
-    def told(self) -> str:
+    def in_a_line(self) -> str:
         """The place and the reason in one line, for the module's author."""
         return f"{self.place}: {self.reason}"
 
@@ -48,7 +48,7 @@ def report(broken: Sequence[Broken]) -> None:
     import logging  # not at the top: nearly every start finds all modules whole
 
     for one in broken:
-        logging.getLogger(__name__).warning("executor module broken: %s", one.told)
+        logging.getLogger(__name__).warning("executor module broken: %s", one.in_a_line)
 
 
 def refusal(modules: Sequence[str]) -> ExecutorBroken:

@@ -228,7 +228,7 @@ def main(out: str, extra_path: str = "") -> int:
     """Write the manifest, unless `--check` is given; prints a line for each broken module, and then returns 1."""
     found = discover(extra_path)
     for broken in found.broken:
-        print(broken.told, file=sys.stderr)
+        print(broken.in_a_line, file=sys.stderr)
     if out != CHECK and not found.broken:
         write(found, Path(out))
     return 1 if found.broken else 0
