@@ -20,12 +20,12 @@ from local.aws import embedded_aws, provision
 from local.gateway.lambdas.variables import ROOT
 
 PARTS: Final = ("cold", "warm", "calls", "load", "paid", "kernel")
-PAID_ROUNDS: Final = 4  # for one cold round
-WARM_ROUNDS: Final = 4  # for one cold round; many short ones spread a busy moment over all contenders
+PAID_ROUNDS: Final = 4  # per cold round
+WARM_ROUNDS: Final = 4  # per cold round; many short rounds spread a busy moment over all contenders
 
 
 def main() -> None:
-    """Run the parts that were asked for."""
+    """Run the requested parts."""
     arguments = _arguments()
     scratch = prepare(arguments.scratch)
     figures: dict[str, float] = {"rounds": arguments.rounds}
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def cold_figures(scratch: Scratch, rounds: int) -> dict[str, float]:
-    """Median milliseconds until a handler asked for work, and from there until it had answered once."""
+    """Median milliseconds until a handler asked for work, and from then until its first answer."""
     found = cold.measure(scratch, rounds)
     figures = {f"cold_{name}_ms": round(median(one.init for one in starts), 1) for name, starts in found.items()}
     firsts = {f"first_{name}_ms": round(median(one.first for one in starts), 1) for name, starts in found.items()}
@@ -73,7 +73,7 @@ def aws_figures(scratch: Scratch, arguments: argparse.Namespace) -> dict[str, fl
 
 
 def kernel_variables(endpoint: str) -> dict[str, str]:
-    """What the kernel door's functions are told, over the embedded AWS, with every call allowed."""
+    """The variables of the kernel door's functions, over the embedded AWS, with every call allowed."""
     template = deployed()
     names = {"KERNEL_TABLE": "KernelTable", "DUE_TABLE": "DueTable", "BUCKET": "Bucket"}
     named = {f"PIECEWORK_{name}": template.physical_name(logical) for name, logical in names.items()}
@@ -81,9 +81,9 @@ def kernel_variables(endpoint: str) -> dict[str, str]:
 
 
 def measured_apart(scratch: Scratch, module: str, variables: dict[str, str], *arguments: str) -> Any:
-    """What a module of ours measured in a process of its own, where all contenders can be imported."""
+    """The figures of a module that runs in a separate process, where all contenders can be imported."""
     copies = (scratch.path_of("functions"), str(scratch.folder / "baselines"))
-    path = os.pathsep.join((*copies, str(ROOT), *sys.path))  # the checkout's own folders stand last, behind the copies
+    path = os.pathsep.join((*copies, str(ROOT), *sys.path))  # the checkout's own folders come last, behind the copies
     env = environment(scratch, "functions", NOBODY) | variables | {"PYTHONPATH": path}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "figures.json"
@@ -99,11 +99,11 @@ def _free_port() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", default=PARTS, metavar="PART", help=f"{', '.join(PARTS)}; all by default")
-    parser.add_argument("--rounds", type=int, default=15, help="medians are taken over so many rounds")
-    parser.add_argument("--calls", type=int, default=50, help="warm calls per round")
-    parser.add_argument("--seconds", type=float, default=5, help="length of each load")
-    parser.add_argument("--listed", type=int, default=20_000, help="executions that the kernel door's lists go through")
+    parser.add_argument("parts", nargs="*", default=PARTS, metavar="PART", help=f"{', '.join(PARTS)}; default: all")
+    parser.add_argument("--rounds", type=int, default=15, help="the number of rounds for medians")
+    parser.add_argument("--calls", type=int, default=50, help="the number of warm calls per round")
+    parser.add_argument("--seconds", type=float, default=5, help="the length of each load")
+    parser.add_argument("--listed", type=int, default=20_000, help="executions behind the kernel door's lists")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     parser.add_argument("--scratch", type=Path, default=ROOT / "build" / "bench")
     return parser.parse_args()

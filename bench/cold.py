@@ -1,6 +1,6 @@
-"""Cold starts: from starting a handler's process to its first call for work (INIT), and its first answer.
+"""Cold starts: from the start of a handler's process to its first call for work (INIT), and to its first answer.
 
-The processes are awslambdaric's, as on Lambda; handlers alternate round by round, so that a busy moment hits them all.
+The processes are awslambdaric's, as on Lambda. Handlers alternate round by round, so that a busy moment hits them all.
 """
 
 import json
@@ -22,19 +22,19 @@ POLL_SECONDS: Final = 1.0
 
 
 class BenchFailed(Exception):
-    """A contender did not do its job, so its times mean nothing."""
+    """A contender did not do its job, so its times do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One cold start in milliseconds: until it asked for work, and from there until it had answered."""
+    """One cold start in milliseconds: until it asked for work, and from then until its answer."""
 
     init: float
     first: float
 
 
 def measure(scratch: Scratch, rounds: int) -> Mapping[str, list[Start]]:
-    """Every contender's cold starts, after one round that only warms the disk's cache."""
+    """The cold starts of every contender, after one round that only warms the disk's cache."""
     found: dict[str, list[Start]] = defaultdict(list)
     with serving(yes_to_all()) as aws:
         for contender in COLD:
@@ -46,10 +46,10 @@ def measure(scratch: Scratch, rounds: int) -> Mapping[str, list[Start]]:
 
 
 def start(scratch: Scratch, contender: Contender, endpoint: str) -> Start:
-    """Start a process, give it one event, end it.
+    """Start a process, send it one event, end it.
 
     Raises:
-        BenchFailed: it did not answer as it should.
+        BenchFailed: the answer is not the expected one.
     """
     payload = json.dumps(fresh(event(contender.request)))
     api = RuntimeApi(payload.encode("utf-8"))
@@ -78,7 +78,7 @@ def start(scratch: Scratch, contender: Contender, endpoint: str) -> Start:
 
 
 def _mark(api: RuntimeApi, process: subprocess.Popen[bytes]) -> tuple[float, bytes]:
-    """What the process did next.
+    """The next action of the process.
 
     Raises:
         BenchFailed: it ended, or time is up.
@@ -89,4 +89,4 @@ def _mark(api: RuntimeApi, process: subprocess.Popen[bytes]) -> tuple[float, byt
             return api.marks.get(timeout=POLL_SECONDS)
         except queue.Empty:
             if process.poll() is not None or time.monotonic() > deadline:
-                raise BenchFailed("a handler's process ended or hung before it had answered") from None
+                raise BenchFailed("a handler's process ended or hung before its answer") from None

@@ -1,4 +1,4 @@
-"""Who is measured: the handlers, the environment they all see, and the requests they get."""
+"""The measured handlers, their common environment, and their requests."""
 
 import json
 import os
@@ -20,7 +20,7 @@ EXAMPLE_IDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A handler, the scratch folder its code lies in, and the request it gets."""
+    """A handler, the scratch folder with its code, and its request."""
 
     name: str
     handler: str
@@ -29,22 +29,22 @@ class Contender:
     status: int = 200
 
 
-NAMES: Final = {"capabilities": "capabilities", "hire": "unpaid"}  # of an event; the others are a kernel's
-NOBODY: Final = "http://127.0.0.1:9"  # an endpoint that nothing may ask
+NAMES: Final = {"capabilities": "capabilities", "hire": "unpaid"}  # the event's name; the others use a kernel's
+NOBODY: Final = "http://127.0.0.1:9"  # an endpoint that must not be called
 COLD: Final = (
     Contender("bare", "bare.handler", "probes"),
     Contender("boto3", "dynamodb_client.handler", "probes"),
     Contender("execute", "runtime.execute.app.handler", "functions"),
     Contender("verify", "runtime.verify.app.handler", "functions", "verify"),
     Contender("capabilities", "runtime.capabilities.app.handler", "functions", "capabilities"),
-    Contender("hire", "worker.hire.app.handler", "functions", "hire", 404),  # the AWS of cold starts knows no contract
+    Contender("hire", "worker.hire.app.handler", "functions", "hire", 404),  # its AWS does not have contracts
     Contender("idiomatic", "idiomatic_powertools.handler", "baselines"),
     Contender("fastapi", "fastapi_mangum.handler", "baselines"),
 )
 
 
 def environment(scratch: Scratch, code: str, endpoint: str) -> dict[str, str]:
-    """The variables of a contender's process: the same for all but the path of their code and our template's own."""
+    """The variables of a contender's process: the same for all, except the path of the code and our template's own."""
     own = {"PIECEWORK_TABLE": "piecework-results", "PIECEWORK_BUCKET": "piecework-local"}
     aws = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_ENDPOINT_URL": endpoint}
     function = {"AWS_LAMBDA_FUNCTION_NAME": "bench", "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST", "TZ": ":UTC"}
@@ -78,7 +78,7 @@ def event(request: str) -> dict[str, Any]:
 
 
 def fresh(example: Mapping[str, Any]) -> dict[str, Any]:
-    """The same event for a piece that nobody has asked for yet."""
+    """The same event for a new piece."""
     body = str(example["body"])
     for known in EXAMPLE_IDS:
         body = body.replace(known, f"{known.partition('-')[0]}-{uuid.uuid4()}")

@@ -1,7 +1,7 @@
-"""How many AWS requests a piece costs, counted as they are sent: `python -m bench.counting OUT`.
+"""Counts the AWS requests of a piece as they are sent: `python -m bench.counting OUT`.
 
 The handlers run in this process against the endpoint in AWS_ENDPOINT_URL. Every request botocore sends is counted,
-retries included; for /verify, which must not even have botocore, new connections of any kind are counted as well.
+retries included; for /verify, which must not even import botocore, new connections of any kind count too.
 """
 
 import importlib
@@ -19,11 +19,11 @@ from bench.sent import Sent
 
 
 def measure() -> dict[str, int]:
-    """Requests of a fresh piece, of its replay, and of a verification; and how large the kept item is."""
+    """Requests of a fresh piece, of its replay, and of a verification; and the size of the stored item."""
     sent, context = Sent(), Context()
     execute, verify = (importlib.import_module(f"runtime.{name}.app").handler for name in ("execute", "verify"))
     request = fresh(event("execute"))
-    succeed(execute(fresh(event("execute")), context))  # makes the clients and their connections
+    succeed(execute(fresh(event("execute")), context))  # the first call makes the clients and their connections
     sent.take()
     answer = succeed(execute(request, context))
     first = sent.take()
@@ -32,7 +32,7 @@ def measure() -> dict[str, int]:
     succeed(verify(event("verify"), context))
     verified = sent.take()
     if replayed["body"] != answer["body"]:
-        raise SystemExit("a replay gave other bytes")
+        raise SystemExit("a replay returned other bytes")
     return {
         "execute_fresh_dynamodb_calls": first["dynamodb"],
         "execute_fresh_s3_calls": first["s3"],
@@ -46,14 +46,14 @@ def measure() -> dict[str, int]:
 
 
 def succeed(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer, if it is one."""
+    """The answer, if it is a success."""
     if answer["statusCode"] != 200:
         raise SystemExit(f"answered {answer['statusCode']}: {answer['body'][:500]}")
     return answer
 
 
 def largest_item() -> int:
-    """Bytes of the largest kept piece, as DynamoDB counts them: names and values."""
+    """Bytes of the largest stored piece, as DynamoDB counts them: names and values."""
     items = boto3.client("dynamodb").scan(TableName=os.environ["PIECEWORK_TABLE"])["Items"]
     return max(sum(len(name) + size(value) for name, value in item.items()) for item in items)
 

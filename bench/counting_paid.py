@@ -1,9 +1,9 @@
-"""How many requests a paid short task costs: `python -m bench.counting_paid OUT`.
+"""Counts the requests of a paid short task: `python -m bench.counting_paid OUT`.
 
-The handlers of the worker door run in this process, over the endpoint in AWS_ENDPOINT_URL and a stub facilitator. A
-task is asked for without payment, paid and done, asked for again, and polled; the first one makes clients and asks the
-facilitator what it settles, the last one is counted, and the time between is how long the paid request's handler took,
-and how much of that it waited for AWS.
+The handlers of the worker door run in this process, over the endpoint in AWS_ENDPOINT_URL and a stub facilitator. Each
+task is requested without payment, paid and done, requested again, and polled. The first task makes the clients and asks
+the facilitator what it settles; the last one is counted. The times are those of the paid request's handler, and of its
+waits for AWS.
 """
 
 import importlib
@@ -28,7 +28,7 @@ ROUNDS: Final = 15
 
 
 class Task(NamedTuple):
-    """What each step of one task sent, its files, and milliseconds of the paid step: all, and those for AWS."""
+    """The requests of each step of one task, its files, and milliseconds of the paid step: in total, and for AWS."""
 
     steps: Mapping[str, Counter[str]]
     files: int
@@ -37,7 +37,7 @@ class Task(NamedTuple):
 
 
 class Worker:
-    """The handlers that a paid task meets."""
+    """The handlers of a paid task."""
 
     def __init__(self) -> None:
         self._hire, self._contracts = (
@@ -121,7 +121,7 @@ def event(method: str, resource: str, headers: Mapping[str, str], body: Any) -> 
 
 
 def told(answer: dict[str, Any], status: int) -> dict[str, Any]:
-    """The answer, if it has the status it should have."""
+    """The answer, if it has the expected status."""
     if answer["statusCode"] != status:
         raise SystemExit(f"answered {answer['statusCode']} and not {status}: {answer['body'][:500]}")
     return answer

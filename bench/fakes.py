@@ -1,4 +1,4 @@
-"""What stands in for AWS when only a handler's own cost is measured: dictionaries, nothing more."""
+"""Dictionaries in place of AWS, to measure only a handler's own cost."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -40,7 +40,7 @@ class MemoryPersistence(BasePersistenceLayer):
 
 
 class MemoryTable(PieceTable, StepTable):
-    """Pieces that nobody contends for."""
+    """Pieces without contention."""
 
     def __init__(self) -> None:
         self.items: dict[str, Piece] = {}
@@ -70,7 +70,7 @@ class MemoryTable(PieceTable, StepTable):
 
 
 class NoBucket(EvidenceStore, Overflow):
-    """A bucket that forgets, as the baseline's does."""
+    """A bucket that does not store, like the baseline's."""
 
     def put(self, *written: Any) -> None:
         pass
@@ -83,7 +83,7 @@ class NoBucket(EvidenceStore, Overflow):
 
 
 class Context:
-    """The part of Lambda's context that the contenders use."""
+    """The parts of Lambda's context that the contenders use."""
 
     function_name = "bench"
     function_version = "$LATEST"

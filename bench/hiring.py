@@ -1,4 +1,4 @@
-"""Hires for benchmarks: who the worker is, contracts both wallets have signed, and payments for what a 402 asks."""
+"""Hires for benchmarks: the worker's settings, contracts with both signatures, and payments for a 402."""
 
 import base64
 import json
@@ -14,21 +14,21 @@ from local.gateway.routes import api_of
 from local.run import WORKER
 from local.template import Template
 
-SEEKER_KEY: Final = "0x" + "11" * 32  # a development key that everybody knows
+SEEKER_KEY: Final = "0x" + "11" * 32  # a public development key
 TASK: Final = {"brief": "hello"}
-EXECUTOR: Final = "echo"  # who works in every measurement
+EXECUTOR: Final = "echo"  # the executor of every measurement
 STREAM_KEY: Final = "a key that only benchmarks use"
 
 
 def deployed() -> Template:
-    """The template with the worker door and the kernel door in it."""
+    """The template with the worker door and the kernel door."""
     chosen = dict.fromkeys(("DefaultExecutor", "WorkerDefaultExecutor"), EXECUTOR)
     doors = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
     return Template.load(ROOT / "template.yaml", {**doors, **chosen})
 
 
 def variables(function: str, public_url: str, facilitator_url: str) -> dict[str, str]:
-    """What the template and the operator set on a function of the worker door."""
+    """The variables that the template and the operator set on a function of the worker door."""
     declared = api_of(deployed(), "WorkerApi").functions[function].environment
     return {**declared, "PUBLIC_BASE_URL": public_url, **worker(facilitator_url)}
 
@@ -45,7 +45,7 @@ def worker(facilitator_url: str) -> dict[str, str]:
 
 
 def facilitator() -> StubFacilitator:
-    """A stub that checks signatures and keeps nonces."""
+    """A stub that checks signatures and stores nonces."""
     return StubFacilitator()
 
 

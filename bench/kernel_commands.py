@@ -1,7 +1,7 @@
-"""What the kernel door's commands cost, over an embedded AWS: `python -m bench.kernel_commands OUT [EXECUTIONS]`.
+"""Cost of the kernel door's commands over an embedded AWS: `python -m bench.kernel_commands OUT [EXECUTIONS]`.
 
 Commands of executions with logs of three lengths take turns, so that a busy moment hits all of them. Everything runs in
-this one process, without HTTP: what is measured is the domain, its adapters and the emulator behind them.
+this one process, without HTTP: the domain, its adapters and the emulator behind them are measured.
 """
 
 import json
@@ -34,9 +34,9 @@ from piecework.kernel.wiring import KernelDoor
 LENGTHS: Final = (10, 1_000, 10_000)  # events in the log
 ROUNDS: Final = 40
 COMMANDS: Final = 4  # of a round
-BATCH: Final = 100  # events that are put into a log at once
+BATCH: Final = 100  # events that are written into a log at once
 AGENTS: Final = 100
-GIVEN: Final = 400  # executions assigned among them
+GIVEN: Final = 400  # executions that are assigned among the agents
 WRITERS: Final = 8
 CREATORS: Final = (1, 8, 32)  # at once for one agent
 CROWD: Final = 128  # executions that they create

@@ -1,4 +1,4 @@
-"""How many requests a second the local gateway answers: fresh pieces through real processes and the embedded AWS."""
+"""The local gateway's rate in requests a second: fresh pieces through real processes and the embedded AWS."""
 
 import contextlib
 import http.client
@@ -40,7 +40,7 @@ def measure(endpoint: str, seconds: float) -> dict[str, float]:
 
 @contextlib.contextmanager
 def gateway(endpoint: str, api: str = "RuntimeApi", variables: Mapping[str, str] = NOTHING) -> Iterator[int]:
-    """A door on a free port; gives the port."""
+    """A door on a free port; yields the port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PIECEWORK_"))}
@@ -62,7 +62,7 @@ def gateway(endpoint: str, api: str = "RuntimeApi", variables: Mapping[str, str]
 
 
 def rate(port: int, path: str, seconds: float, clients: int = CLIENTS) -> float:
-    """Answers per second over clients that each wait for their answer; their first requests only warm up."""
+    """Answers per second to clients that each wait for their answer; their first requests only warm up."""
     ready = threading.Barrier(clients)
     answered: list[float] = []
 
@@ -91,7 +91,7 @@ def ask(connection: http.client.HTTPConnection, path: str) -> None:
     """Send one request and read its answer.
 
     Raises:
-        RuntimeError: it was no success.
+        RuntimeError: the answer is not a success.
     """
     body = fresh(event("execute"))["body"] if path == "/execute" else None
     connection.request("POST" if body else "GET", path, body, HEADERS)

@@ -1,9 +1,9 @@
-"""How long a paid echo task takes over HTTP, beside the x402 SDK's own middleware in front of the same work.
+"""The time of a paid echo task over HTTP, beside the x402 SDK's own middleware in front of the same work.
 
 Both sell behind the same stub facilitator, which checks every signature and takes each nonce once. Ours is the local
-gateway with its functions' processes over the embedded AWS: it finds the contract, claims, keeps the result and the
-file, and could be killed at any point. The other is one process that keeps nothing. Requests alternate one by one, each
-with a payment signed beforehand.
+gateway with its functions' processes over the embedded AWS: it finds the contract, claims, stores the result and the
+file, and could be killed at any point. The other is one process that does not store anything. Requests alternate one by
+one, each with a payment that was signed before.
 """
 
 import contextlib
@@ -52,14 +52,14 @@ def measure(endpoint: str, rounds: int) -> dict[str, float]:
 
 
 class _Seller:
-    """A server that is asked, paid, and answers; one that sells by contract has the contract first."""
+    """A server that is asked, paid, and answers; a server that sells by contract gets the contract first."""
 
     def __init__(self, port: int, *, by_contract: bool) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
         self._by_contract = by_contract
 
     def sell(self) -> float:
-        """Buy once: milliseconds from sending the paid request to having its answer."""
+        """Buy once: milliseconds from the paid request to its answer."""
         headers = self._contract() if self._by_contract else {}
         asked = self._send("/execute", TASK, headers, 402)
         paid = {**headers, "PAYMENT-SIGNATURE": payment(asked["payment-required"])}

@@ -1,4 +1,4 @@
-"""Ratios between contenders, what they should be at most, and the table that is printed."""
+"""Ratios between contenders, their upper bounds, and the printed table."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -40,7 +40,7 @@ AT_MOST: Final[Mapping[str, float]] = {
 
 
 def with_ratios(figures: Mapping[str, float]) -> dict[str, float]:
-    """The figures and every ratio that can be made of them."""
+    """The figures and their ratios."""
     made = {
         name: round(figures[ours] / figures[other], 3)
         for name, (ours, other, _) in RATIOS.items()
@@ -50,7 +50,7 @@ def with_ratios(figures: Mapping[str, float]) -> dict[str, float]:
 
 
 def table(figures: Mapping[str, float]) -> str:
-    """One line per figure: its name, its value, and the most it should be."""
+    """One line per figure: its name, its value, and its upper bound."""
     width = max(map(len, figures))
     return "\n".join(_line(name, value, width) for name, value in figures.items())
 

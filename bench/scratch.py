@@ -1,7 +1,7 @@
-"""The folders that benchmarks run from: every contender and its libraries, with byte code in one and the same state.
+"""The folders of the benchmarks: every contender and its libraries, with byte code in the same state.
 
 A function's layer ships unchecked-hash byte code, so everything here gets it: our packages, the functions, the
-baselines and the libraries under all of them. Nothing is imported from the virtual environment itself.
+baselines and the libraries of all of them. The virtual environment itself is not used.
 """
 
 import os
@@ -40,7 +40,7 @@ STAMP: Final = "libraries.txt"
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Where the copies lie."""
+    """The places of the copies."""
 
     folder: Path
 
@@ -50,12 +50,12 @@ class Scratch:
         return self.folder / "python"
 
     def path_of(self, code: str) -> str:
-        """The PYTHONPATH of a contender whose own code lies in the folder `code`."""
+        """The PYTHONPATH of a contender with its own code in the folder `code`."""
         return os.pathsep.join((str(self.folder / code), str(self.python)))
 
 
 def prepare(folder: Path) -> Scratch:
-    """Copy and compile everything; libraries that are there in the same versions stay."""
+    """Copy and compile everything; libraries that are already there in the same versions stay."""
     scratch = Scratch(folder)
     distributions = closure(LIBRARIES)
     stamp = "\n".join((sys.version, *sorted(f"{name}=={found.version}" for name, found in distributions.items())))
@@ -88,7 +88,7 @@ def closure(names: Iterable[str]) -> Mapping[str, metadata.Distribution]:
 
 
 def library_files(distributions: Iterable[metadata.Distribution]) -> Iterator[tuple[Path, Path]]:
-    """Every file of the distributions, with its path inside the folder they are installed to."""
+    """Every file of the distributions, with its path inside their installation folder."""
     for distribution in distributions:
         for file in distribution.files or ():
             if ".." not in file.parts and "__pycache__" not in file.parts:
@@ -96,18 +96,18 @@ def library_files(distributions: Iterable[metadata.Distribution]) -> Iterator[tu
 
 
 def link(source: Path, target: Path) -> None:
-    """Give a file a second name; where that is impossible, copy it."""
+    """Link a file, or copy it where a link is impossible."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target)
     except FileExistsError:
-        pass  # two distributions brought it, and installed only one
+        pass  # two distributions have this file, and only one is installed
     except OSError:
         shutil.copy2(source, target)
 
 
 def copy_own(scratch: Scratch) -> None:
-    """Our packages, the functions, the baselines and the probes as they are now, and the manifest of executors."""
+    """Copy our packages, the functions, the baselines and the probes, and write the manifest of executors."""
     here = Path(__file__).parent
     copies = {scratch.python / source.name: source for source in OWN}
     copies |= {scratch.folder / "functions": ROOT / "functions"}
@@ -121,6 +121,6 @@ def copy_own(scratch: Scratch) -> None:
 
 
 def compile_all(*folders: Path) -> None:
-    """Write unchecked-hash byte code, as the layers' build does."""
+    """Write unchecked-hash byte code, like the build of the layers."""
     command = (sys.executable, "-m", "compileall", "-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash")
     subprocess.run((*command, *map(str, folders)), check=False, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Counts what this process sends to AWS, where botocore sends it, so that retries count too."""
+"""Counts this process's requests to AWS where botocore sends them, so that retries count too."""
 
 import sys
 import time
@@ -11,11 +11,11 @@ SERVICES = {"DynamoDB": "dynamodb", "AmazonSQS": "sqs"}  # by the first word of 
 
 
 class Sent:
-    """Requests by service since the last look, new connections of any kind, and S3 requests by method."""
+    """Requests by service since the last reading, new connections of any kind, and S3 requests by method."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self.waited = 0.0  # seconds for answers, over all requests so far
+        self.waited = 0.0  # seconds of waiting for answers, over all requests
         send = URLLib3Session.send
 
         def counted(session: URLLib3Session, request: Any) -> Any:
@@ -34,7 +34,7 @@ class Sent:
             self._counts["connections"] += 1
 
     def take(self) -> Counter[str]:
-        """The counts, which start from nothing again."""
+        """Return the counts, and start again from zero."""
         counts, self._counts = self._counts, Counter()
         return counts
 

@@ -1,6 +1,6 @@
-"""Two loopback servers for cold starts: a Lambda Runtime API, and an AWS that says yes to everything.
+"""Two loopback servers for cold starts: a Lambda Runtime API, and an AWS that accepts everything.
 
-Each answer leaves in one write with TCP_NODELAY; otherwise every call shows the peer's delayed acknowledgement.
+Each answer is one write with TCP_NODELAY; otherwise every call includes the peer's delayed acknowledgement.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1  # what is written leaves when the answer is complete
+    wbufsize = -1  # buffered: sent when the answer is complete
 
     def reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         self.send_response_only(status)
@@ -52,7 +52,7 @@ class _Aws(Handler):
 
 
 class Server(ThreadingHTTPServer):
-    """A loopback server on a free port whose connections may be cut off by the process at the other end."""
+    """A loopback server on a free port, whose clients may cut connections off."""
 
     daemon_threads = True
     block_on_close = False
@@ -65,11 +65,11 @@ class Server(ThreadingHTTPServer):
         return f"127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        pass  # a process under measurement is killed with its connection open
+        pass  # a measured process is killed with its connection open
 
 
 class RuntimeApi(Server):
-    """Hands `payload` to whoever asks for work first, and notes when it was asked and answered."""
+    """Gives `payload` to the first process that asks for work, and notes the times of the request and of the answer."""
 
     def __init__(self, payload: bytes) -> None:
         super().__init__(_Runtime)
@@ -104,7 +104,7 @@ class _Runtime(Handler):
 
 @contextlib.contextmanager
 def serving(server: Server) -> Iterator[Server]:
-    """Serve in a thread of its own."""
+    """Serve in a separate thread."""
     thread = threading.Thread(target=server.serve_forever, args=(STOP_POLL_SECONDS,), daemon=True)
     thread.start()
     try:
@@ -116,5 +116,5 @@ def serving(server: Server) -> Iterator[Server]:
 
 
 def yes_to_all() -> Server:
-    """An AWS where every conditional put succeeds."""
+    """Answer as an AWS on which every conditional put succeeds."""
     return Server(_Aws)

@@ -1,7 +1,7 @@
-"""Warm cost per call without AWS, in a process of its own: `python -m bench.warm OUT ROUNDS CALLS`.
+"""Warm cost per call without AWS, in a separate process: `python -m bench.warm OUT ROUNDS CALLS`.
 
-All contenders live in this one process and take turns; what they log goes to the process's standard output, which the
-caller throws away. Each call is a fresh piece, so nothing is answered from memory.
+All contenders are in this one process and take turns; their logs go to its standard output, which the caller ignores.
+Each call is a fresh piece, so recorded answers are not used.
 """
 
 import gc
@@ -23,7 +23,7 @@ CONTEXT = Context()
 
 
 def handlers() -> Mapping[tuple[str, str], Handler]:
-    """The handlers by contender and request, with fakes in the place of AWS."""
+    """The handlers by contender and request, with fakes in place of AWS."""
     baseline = importlib.import_module("idiomatic_powertools")
     baseline.use_store(MemoryPersistence())
     fastapi = importlib.import_module("fastapi_mangum")
@@ -38,7 +38,7 @@ def handlers() -> Mapping[tuple[str, str], Handler]:
 
 
 def own_execute() -> Handler:
-    """Our handler, wired to fakes."""
+    """Our handler with fakes."""
     from piecework.clock import now_in_ms
     from piecework.durable.pieces import Pieces
     from piecework.extend.manifest import Bundle, load
@@ -87,5 +87,5 @@ def measure(rounds: int, calls: int) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    os.environ["IN_MEMORY"] = "1"  # the baselines keep away from AWS
+    os.environ["IN_MEMORY"] = "1"  # the baselines do not use AWS
     Path(sys.argv[1]).write_text(json.dumps(measure(int(sys.argv[2]), int(sys.argv[3]))), "utf-8")

@@ -1,4 +1,4 @@
-"""The least a handler can be: what a cold start costs before any code of ours."""
+"""The smallest handler: the cost of a cold start without our code."""
 
 
 def handler(event: object, context: object) -> dict[str, object]:

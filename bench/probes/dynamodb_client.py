@@ -1,4 +1,4 @@
-"""A handler that has a DynamoDB client and does nothing else."""
+"""A handler that only makes a DynamoDB client."""
 
 import boto3
 

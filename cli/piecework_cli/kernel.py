@@ -91,11 +91,11 @@ class KernelClient:
         return self._document(answer.status, answer.body)
 
     def follow(self, execution_id: str, after: int) -> Iterator[dict[str, Any]]:
-        """Every event after that sequence until the terminal one, none if that was told before; a stream that breaks is
-        taken up where it was.
+        """The events after that sequence until the terminal one, empty if the log ended before; reconnects when the
+        stream breaks.
 
         Raises:
-            Refusal: there is no such execution, or the token is refused.
+            Refusal: the execution does not exist, or the token is refused.
             CommandError: the kernel has been out of reach for too long.
         """
         failures = 0

@@ -82,7 +82,7 @@ def watch(options: argparse.Namespace) -> int:
 
 
 def cancel(options: argparse.Namespace) -> None:
-    """Cancel an execution, and print it as it is now."""
+    """Cancel an execution, and print its new state."""
     show(KernelClient.of(options).ask("POST", at(options.execution, "cancel")))
 
 

@@ -127,7 +127,7 @@ def _signer(payload: Mapping[str, Any], token: Token) -> str:
         signer = Account.recover_message(
             encode_typed_data(full_message=typed), signature=payload["payload"]["signature"]
         )
-    except Exception:  # noqa: BLE001  # whatever the library dislikes about a stranger's signature, it is no signature
+    except Exception:  # noqa: BLE001  # any error of the library means a wrong signature
         return ""
     return str(signer).lower()
 

@@ -68,7 +68,7 @@ def run_executor(
     tools: Mapping[str, Tool] | None = None,
     remaining_ms: int | None = None,
 ) -> Ran:
-    """Run a function that `@executor` registered; `inputs` stand beside the prompt, `tools` answer `run.tool` by id.
+    """Run a function that `@executor` registered; `inputs` are added to the prompt, `tools` answer `run.tool` by id.
 
     Raises:
         NoValidOutput: the output does not fit `output_schema`, or is not JSON that all readers read alike.

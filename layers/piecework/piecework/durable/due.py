@@ -145,7 +145,7 @@ def _is_fired(fire: Callable[[Due], None], due: Due, bug: Callable[[], None]) ->
         fire(due)
     except PieceworkError:
         return False
-    except Exception:  # noqa: BLE001  # one record that cannot be read holds up no other
+    except Exception:  # noqa: BLE001  # a record that cannot be read must not delay the others
         bug()
         return False
     return True

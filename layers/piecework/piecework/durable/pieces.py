@@ -233,7 +233,7 @@ class Pieces:
         """Claim the piece if another runner does not hold it.
 
         Raises:
-            KeyConflict: the key stands for another fingerprint.
+            KeyConflict: the key belongs to another fingerprint.
         """
         now_ms, token, mark = self._clock(), self._token(), Fingerprint.of(fingerprint)
         wanted = Piece(State.RUNNING, token, mark.older, now_ms + LEASE_MS, self._expiry(now_ms), exact=mark.exact)
@@ -272,12 +272,12 @@ class Pieces:
 
         Raises:
             InProgress: it did not finish before `until_ms`.
-            KeyConflict: the key stands for another fingerprint by now.
+            KeyConflict: the key belongs to another fingerprint by now.
             ReleasedFailure: the run failed for a transient reason, which its waiters share.
         """
         gap = FIRST_GAP_SECONDS
         while (left := (until_ms - self._clock()) / 1000) > 0:
-            self._sleep(min(left, uniform(gap / 2, gap)))  # noqa: S311  # jitter is no secret
+            self._sleep(min(left, uniform(gap / 2, gap)))  # noqa: S311  # jitter is not a secret
             piece, now_ms = self._table.read(key), self._clock()
             if piece is None or piece.is_expired(now_ms) or piece.is_lapsed(now_ms):
                 return Lapsed()

@@ -1,11 +1,11 @@
-"""What a door is given from outside: Lambda's context, and somebody who writes down what came of a request."""
+"""What a door gets from outside: Lambda's context, and the telemetry that takes outcome lines."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 
 class Telemetry(Protocol):
-    """Where outcome lines and counts go."""
+    """Takes outcome lines and counts."""
 
     def outcome(self, name: str, facts: Mapping[str, Any], counts: Mapping[str, int]) -> None: ...
 

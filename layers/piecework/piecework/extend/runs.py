@@ -213,7 +213,7 @@ class Run:
         Raises:
             PolicyDenied: the policy or a person denied the call.
             ToolFailed: the tool was called and failed.
-            Refused: this door does not have tools, the call stands inside a step, or `bounds` refuses its id or
+            Refused: this door does not have tools, the call is inside a step, or `bounds` refuses its id or
             arguments.
         """
         if _inside.get():

@@ -71,7 +71,7 @@ def first_value(text: str) -> Json:
     occurs twice the last one counts, and what follows the value may be anything.
 
     Raises:
-        ValueError: there is none, or a number is too long or too large for a double.
+        ValueError: the text does not begin with one, or a number is too long or too large for a double.
     """
     value: Json = _FIRST_DECODER.raw_decode(text)[0]
     return value

@@ -108,7 +108,7 @@ class RuntimeDoor:
 
     @cached_property
     def events(self) -> AgentEvents:
-        """The flow of POST /agent-events; without hooks there is no AWS client."""
+        """The flow of POST /agent-events; without hooks an AWS client is not made."""
         from piecework.runtime.events.flow import AgentEvents
 
         return AgentEvents(clock=self.clock, hooked=self._hooked_events if self.hooks else None)

@@ -89,7 +89,7 @@ class HookedEvents:
 
         Raises:
             Retryable: the hook failed, or asked for another try.
-            KeyConflict: the event's id stands for another event.
+            KeyConflict: the event's id belongs to another event.
             InProgress: another runner has the event and did not finish in time.
         """
         key = piece_key("agent-event", caller, event.event_id)

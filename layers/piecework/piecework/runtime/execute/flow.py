@@ -191,7 +191,7 @@ class Execute:
         Raises:
             Unprocessable: a member is missing, mistyped, or names an unknown profile.
             SchemaRejected: the output schema cannot be used.
-            KeyConflict: the ids stand for another payload.
+            KeyConflict: the ids belong to another payload.
             InProgress: another runner has the piece and did not finish in time.
             Retryable, UpstreamFailed: the executor could not answer now.
             StoredFailure: the piece's recorded answer is a permanent failure.
