@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from piecework.clock import now_in_ms
 from piecework.jsons import Json
+from piecework.worker.backends import chain_of
 from piecework.worker.contract.contracts import time_text
 from piecework.worker.payment.cases import Case
 from piecework.worker.payment.charging import Charging, NotProven
@@ -21,7 +22,6 @@ from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
 from piecework.worker.record.values import PaymentStatus
-from piecework.worker.wiring import chain_of
 from piecework_cli.executions import all_executions, execution_of, executions_of
 from piecework_cli.output import CommandError, show
 from piecework_cli.target import Target

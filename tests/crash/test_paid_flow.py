@@ -395,7 +395,7 @@ def test_the_sweep_notices_a_settlement_that_is_repeated_blindly(place, stub, mo
     flow = next(flow for flow in FLOWS if flow.name == "paid")
     stage = TappedStage(place, stub, flow)
     monkeypatch.setattr(Charging, "look", lambda self, case: self.settle(case))
-    stage.worker.charging.__dict__["facilitator"] = _DiesAfterSettling(stage.ports.facilitator)
+    stage.worker.charging.__dict__["facilitator"] = _DiesAfterSettling(stage.worker.facilitator)
     with pytest.raises(Crashed):
         stage.hire(0)
     stage.settle_down(RECOVERY_SECONDS)

@@ -59,7 +59,7 @@ FACES = {"executors", "policies", "event_hook", "executor_secrets", "seeds"}  # 
 COMPOSITION_ROOTS = {
     "piecework.runtime.wiring",
     "piecework.worker.wiring",
-    "piecework.worker.edges_wiring",
+    "piecework.worker.backends",
     "piecework.kernel.wiring",
 }
 STORES = {f"piecework.{door}.store" for door in DOORS}  # a door's adapters
@@ -76,9 +76,7 @@ DYNAMODB = {  # methods of its client; `query` is a verb of the gateway too
     *("get_item", "put_item", "update_item", "delete_item", "scan"),
     *("batch_get_item", "batch_write_item", "transact_get_items", "transact_write_items"),
 }
-CIRCLES = {  # that are left: composition roots, which import each other inside functions
-    frozenset({"worker.wiring", "worker.edges_wiring"}),
-}
+CIRCLES: set[frozenset[str]] = set()  # none is left
 
 
 def modules(folder: Path, prefix: str) -> dict[str, Path]:

@@ -5,12 +5,10 @@ from typing import Any
 from piecework.edge.http import Request, Response
 from piecework.edge.ports import LambdaContext
 from piecework.worker.door import CONTRACT_BYTES, json_body, json_response, serve
-from piecework.worker.edges_wiring import manifest_body
 from piecework.worker.ids import contract_id
-from piecework.worker.wiring import contracts_wiring
+from piecework.worker.wiring import WorkerDoor
 
-wiring = contracts_wiring()
-manifest = manifest_body()
+door = WorkerDoor().ready("registration", "manifest", "telemetry")
 
 ENDPOINT = {"protocol": "https"}
 
@@ -19,19 +17,19 @@ STATUS = {"new": 201, "same": 200}
 
 def register(request: Request) -> Response:
     """Take a signed contract in, once."""
-    kept, body = wiring.registration.register(json_body(request, CONTRACT_BYTES))
+    kept, body = door.registration.register(json_body(request, CONTRACT_BYTES))
     return json_response(STATUS[kept], body, contract_id=body["contract_id"])
 
 
 def show(request: Request) -> Response:
     """The contract's hash and state."""
-    body = wiring.registration.show(contract_id(request.path_params["contract_id"]))
+    body = door.registration.show(contract_id(request.path_params["contract_id"]))
     return json_response(200, body, contract_id=body["contract_id"])
 
 
 def describe(request: Request) -> Response:
     """What this worker can be hired for."""
-    return json_response(200, {**manifest, "endpoint": {**ENDPOINT, "url": str(wiring.public_url)}})
+    return json_response(200, {**door.manifest, "endpoint": {**ENDPOINT, "url": str(door.public_url)}})
 
 
 def alive(request: Request) -> Response:
@@ -49,5 +47,7 @@ def respond(request: Request) -> Response:
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point."""
-    wiring.public_url.learn(event.get("requestContext") or {})
-    return serve("contracts", respond, event, context, wiring.telemetry, wiring.rates.check, origin=wiring.origin)
+    door.public_url.learn(event.get("requestContext") or {})
+    return serve(
+        "contracts", respond, event, context, door.telemetry, door.rates.check, origin=door.settings.cors_origin
+    )

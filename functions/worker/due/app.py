@@ -6,27 +6,31 @@ from piecework.durable.due import named_by, sweep
 from piecework.edge.batches import handled
 from piecework.errors import BadRequest
 from piecework.jsons import loads
-from piecework.worker.wiring import due_wiring
+from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE
+from piecework.worker.wiring import WorkerDoor
 
+KINDS: Final = (TASK_DUE, WEBHOOK_DUE, RELEASED_DUE)
 SWEEP_MS: Final = 15_000  # half of the function's time
 
-wiring = due_wiring()
+door = WorkerDoor().ready("due_times", "tasks", "telemetry")
 
 
 def forward(body: str) -> None:
     """Pass a due time on to who looks at it."""
     due = named_by(loads(body), "contract_id")
-    if due.kind not in wiring.fire:
+    if due.kind not in KINDS:
         raise BadRequest("this version knows no due time of this kind")
-    wiring.fire[due.kind](due)
+    door.forward(due)
 
 
 def swept() -> dict[str, int]:
     """Have everything looked at whose time has come, as far as there is time."""
-    until_ms = wiring.clock() + SWEEP_MS
-    counts = sweep(wiring.times, wiring.looks, wiring.clock(), lambda: wiring.clock() < until_ms)
+    until_ms = door.clock() + SWEEP_MS
+    counts = sweep(
+        door.due_times, dict.fromkeys(KINDS, door.forward_all), door.clock(), lambda: door.clock() < until_ms
+    )
     if counts["failed"] or "left" in counts:  # who looks says what it brought
-        wiring.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
+        door.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
     return counts
 
 
@@ -34,4 +38,4 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """The Lambda entry point, for the queue and for the schedule."""
     if "Records" not in event:
         return swept()
-    return handled(event, forward, lambda: wiring.telemetry.bug("due"))
+    return handled(event, forward, lambda: door.telemetry.bug("due"))

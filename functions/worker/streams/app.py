@@ -14,11 +14,11 @@ from piecework.errors import PieceworkError
 from piecework.jsons import loads
 from piecework.worker.cors import cors_headers
 from piecework.worker.door import error_response
-from piecework.worker.edges_wiring import streams_wiring
 from piecework.worker.ids import new_request_id, task_id
 from piecework.worker.rates import source_of
 from piecework.worker.stream.readers import Seat
 from piecework.worker.stream.streams import HEARTBEAT, Batch, frames, reader_of
+from piecework.worker.wiring import WorkerDoor
 
 HOLD_SECONDS = 20.0  # a piecewise answer waits so long for something new; the edge gives up at 29 s
 OPEN_SECONDS = 810.0  # a stream ends itself before Lambda's 15 minutes, and is resumed
@@ -27,7 +27,7 @@ GAPS = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between looks while nothing is new
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MEDIA_TYPE = "text/event-stream; charset=utf-8"
 
-wiring = streams_wiring()
+door = WorkerDoor().ready("streams", "readers", "rates", "clock", "telemetry")  # requests share them from the start on
 app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
 
@@ -41,11 +41,11 @@ class Reading:
     async def begin(self) -> Batch:
         """What is there; a reader that has to wait for more takes a seat first, and keeps it while it is served."""
         batch = await self.next()
-        wiring.rates.count("", self._contract)  # known by now: what strangers guess counts for their address alone
-        if batch.ended or (batch.events and not wiring.stays_open):
+        door.rates.count("", self._contract)  # known by now: what strangers guess counts for their address alone
+        if batch.ended or (batch.events and not door.stays_open):
             return batch
-        self._seats = await run_in_threadpool(wiring.readers.enter, self._contract)
-        if wiring.stays_open:
+        self._seats = await run_in_threadpool(door.readers.enter, self._contract)
+        if door.stays_open:
             return batch
         try:
             return await self.wait(HOLD_SECONDS)
@@ -56,11 +56,11 @@ class Reading:
         """Give the seat back, also where the reader has left and everything is being cancelled."""
         held, self._seats = self._seats, ()
         with CancelScope(shield=True), suppress(PieceworkError):  # it lapses by itself
-            await run_in_threadpool(wiring.readers.leave, held)
+            await run_in_threadpool(door.readers.leave, held)
 
     async def next(self) -> Batch:
         """What is new since the last look."""
-        batch = await run_in_threadpool(wiring.streams.after, self._contract, self._task, self._last_id)
+        batch = await run_in_threadpool(door.streams.after, self._contract, self._task, self._last_id)
         if batch.events:
             self._last_id = str(batch.events[-1].seq)
         return batch
@@ -87,19 +87,19 @@ async def healthz() -> dict[str, bool]:
 @app.get("/{base:path}/stream/{task}")  # behind a domain's base path
 async def stream(request: Request, task: str) -> Response:
     """The task's events after the last one seen, 204 when it has ended and there is none."""
-    headers = {**HEADERS, **cors_headers(wiring.origin), "X-Request-Id": new_request_id()}
+    headers = {**HEADERS, **cors_headers(door.settings.cors_origin), "X-Request-Id": new_request_id()}
     try:
         reading = Reading(*await run_in_threadpool(_asked, request, task))
         batch = await reading.begin()
     except PieceworkError as error:
         refused = error_response(error)
-        wiring.telemetry.outcome("stream", {"status": refused.status, **refused.facts}, {})
+        door.telemetry.outcome("stream", {"status": refused.status, **refused.facts}, {})
         own = {"Content-Type": "application/json; charset=utf-8", **refused.headers, **headers}
         return Response(refused.body, refused.status, own)
-    wiring.telemetry.outcome("stream", {"status": 200, "events": len(batch.events), "ended": batch.ended}, {})
+    door.telemetry.outcome("stream", {"status": 200, "events": len(batch.events), "ended": batch.ended}, {})
     if batch.ended and not batch.events:
         return Response(status_code=204, headers=headers)
-    if wiring.stays_open and not batch.ended:
+    if door.stays_open and not batch.ended:
         return StreamingResponse(_open(reading, batch), headers=headers, media_type=MEDIA_TYPE)
     content = b"".join(frames(batch.events, first=True)) or HEARTBEAT
     return Response(content, headers=headers, media_type=MEDIA_TYPE)
@@ -125,12 +125,12 @@ async def _open(reading: Reading, batch: Batch) -> AsyncIterator[bytes]:
 def _asked(request: Request, task: str) -> tuple[str, str, str]:
     """Contract, task and last event that a request names; checked, and counted for its address, before any look-up."""
     context = _context(request)
-    wiring.public_url.learn(context)
-    wiring.rates.count(source_of(context), "")
+    door.public_url.learn(context)
+    door.rates.count(source_of(context), "")
     named = task_id(task)
     contract_ids = request.headers.getlist("x-contract-id")
     token = request.query_params.get("st", "")
-    contract = reader_of(contract_ids, token, named, wiring.tokens(), wiring.clock())
+    contract = reader_of(contract_ids, token, named, door.stream_tokens(), door.clock())
     last_id = request.headers.get("last-event-id") or request.query_params.get("after", "0")
     return contract, named, last_id
 

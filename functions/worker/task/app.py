@@ -6,25 +6,25 @@ from piecework.edge.batches import handled
 from piecework.edge.ports import LambdaContext
 from piecework.jsons import loads
 from piecework.worker.task.driving import due_of
-from piecework.worker.wiring import hire_wiring
+from piecework.worker.wiring import WorkerDoor
 
-wiring = hire_wiring()
+door = WorkerDoor().ready("driving", "tasks", "due_messages", "telemetry")
 
 
 def look(body: str, until_ms: int) -> None:
     """Look at the task that a message is about, do what it waits for, and say what came of it."""
     message = loads(body)
-    due, driving = due_of(message), wiring.worker.driving
+    due, driving = due_of(message), door.driving
     standing = driving.drive(message["contract_id"], until_ms) if due is None else driving.fire(due, until_ms)
     contract = message["contract_id"].partition("/")[0]  # a released payment's due time names more
     facts = {"contract_id": contract, "kind": message["kind"], "state": standing and standing.state}
-    wiring.telemetry.outcome("task", facts, {})
+    door.telemetry.outcome("task", facts, {})
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """The Lambda entry point; messages that could not be handled come back."""
     return handled(
         event,
-        lambda body: look(body, wiring.clock() + context.get_remaining_time_in_millis()),
-        lambda: wiring.telemetry.bug("task"),
+        lambda body: look(body, door.clock() + context.get_remaining_time_in_millis()),
+        lambda: door.telemetry.bug("task"),
     )

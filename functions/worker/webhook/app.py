@@ -4,21 +4,21 @@ from typing import Any
 
 from piecework.edge.batches import handled
 from piecework.jsons import loads
-from piecework.worker.edges_wiring import webhook_wiring
 from piecework.worker.webhook.webhooks import try_of
+from piecework.worker.wiring import WorkerDoor
 
-wiring = webhook_wiring()
+door = WorkerDoor().ready("sender", "webhooks", "telemetry")
 
 
 def attempt(body: str) -> None:
     """Make the try that a message asks for, and say what came of it."""
     wanted = try_of(loads(body))
-    outcome = wiring.sender.handle(wanted)
+    outcome = door.sender.handle(wanted)
     facts = {"contract_id": wanted.contract_id, "event_id": wanted.event_id, "attempt": wanted.attempt}
     counts = {"WebhookGivenUp": 1} if outcome == "given_up" else {}
-    wiring.telemetry.outcome("webhook", {**facts, "outcome": outcome}, counts)
+    door.telemetry.outcome("webhook", {**facts, "outcome": outcome}, counts)
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """The Lambda entry point; messages that could not be handled come back."""
-    return handled(event, attempt, lambda: wiring.telemetry.bug("webhook"))
+    return handled(event, attempt, lambda: door.telemetry.bug("webhook"))

@@ -107,8 +107,8 @@ def test_a_duplicate_that_is_out_of_luck_sees_what_its_twin_has_paid(stage, port
     def serve():
         served.append(stage.post(contract, BODY, stage.pay(contract)))
 
-    shared = {name: getattr(stage.ports, name) for name in ("contracts", "executions", "files", "texts")}
-    twin = Stage(stage.stub, clock=stage.clock, ports=shared | {port: Outrun(getattr(stage.ports, port), call, serve)})
+    shared = {name: getattr(stage.worker, name) for name in ("contracts", "executions", "files", "texts")}
+    twin = Stage(stage.stub, clock=stage.clock, ports=shared | {port: Outrun(getattr(stage.worker, port), call, serve)})
 
     answer = twin.post(contract, BODY, twin.pay(contract))
 
@@ -334,8 +334,8 @@ def test_facilitator_not_supported(stage, stub):
 
 def test_version_1_is_offered_only_where_it_can_be_settled(stub):
     stage = Stage(stub)
-    kinds = stage.ports.facilitator.supported()
-    newer = Stage(stub, ports={"contracts": stage.contracts, "facilitator": OfVersion2(stage.ports.facilitator, kinds)})
+    kinds = stage.worker.facilitator.supported()
+    newer = Stage(stub, ports={"contracts": stage.contracts, "facilitator": OfVersion2(stage.worker.facilitator, kinds)})
     contract = stage.contract()
 
     assert "accepts" in stage.post(contract).body
@@ -546,7 +546,7 @@ def test_a_step_is_recorded_once_for_an_attempt_that_runs_again(stage):
 
 def test_a_contracts_rate_is_used_up_by_requests_about_its_own_task_alone(stub):
     rates = Rates(per_contract=Rate(1, 2), clock=lambda: 5.0)
-    stage = Stage(stub, ports={"count": rates.known} if hasattr(rates, "known") else {})
+    stage = Stage(stub, ports={"rates": rates})
     contract = stage.contract()
     guesses = [stage.get(contract, "task_" + "A" * 26).status for _ in range(5)]
     strangers = [stage.post("ctr_unknown", BODY).status for _ in range(5)]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clo
 
 def after_a_deployment(stage, **changes):
     """The same worker after its operator deployed something else."""
-    shared = {name: getattr(stage.ports, name) for name in ("contracts", "executions", "due_times", "files", "texts")}
+    shared = {name: getattr(stage.worker, name) for name in ("contracts", "executions", "due_times", "files", "texts")}
     return Stage(stage.stub, clock=stage.clock, ports=shared, **changes)
 
 

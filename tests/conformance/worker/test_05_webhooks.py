@@ -30,7 +30,8 @@ def hooks():
 def a_stage(facilitator, deliveries, queue):
     announcer = Announcer(deliveries, queue)
 
-    def announce(execution, contract, views):
+    def announce(execution, contract):
+        views = stage.worker.views
         body = views.recorded(execution, contract).body
         poll_url = views.bodies.poll_url(execution)
         made = delivery_of(
@@ -43,7 +44,8 @@ def a_stage(facilitator, deliveries, queue):
         announcer.announce(made)
 
     clock = FakeClock(int(time.time()) * 1000)  # the seeker's library refuses old time stamps
-    return Stage(facilitator, clock=clock, ports={"announce": announce})
+    stage = Stage(facilitator, clock=clock, ports={"announce": announce})
+    return stage
 
 
 def a_hooked_contract(stage, url):

@@ -37,7 +37,7 @@ class Watched(Stage):
         self.events = FakeStreamLog()
         ports = {"telling": Recording(self.events, unpaid_output), **changes}
         super().__init__(stub, ports=ports)
-        tasks = HiredTasks(self.contracts, self.executions, self.worker.views.bodies, self.ports.texts)
+        tasks = HiredTasks(self.contracts, self.executions, self.worker.views.bodies, self.worker.texts)
         self.streams = Streams(self.events, tasks, self.clock)
         self.polled, self.seen = [], []
 

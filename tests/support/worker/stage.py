@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from local.facilitator.ledger import Ledger
@@ -22,20 +23,21 @@ from piecework.durable.due import Due
 from piecework.extend.executors import Executor, Outcome, Run, Task
 from piecework.extend.manifest import Bundle, Entry, Manifest
 from piecework.worker.answer.deliverables import Link
-from piecework.worker.assembly import Ports, Rules, Worker, assemble
+from piecework.worker.answer.telling import Unheard
 from piecework.worker.chain.rpc import RpcChain
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.door import serve
 from piecework.worker.payment.cases import Case
-from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import HttpFacilitator
 from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
 from piecework.worker.record.states import State
+from piecework.worker.settings import WorkerSettings
 from piecework.worker.task.bounding import in_thread
+from piecework.worker.wiring import WorkerDoor
 from tests.support.fakes import START_MS, FakeClock, FakeOverflow, FakePieceTable, no_renewal
 from tests.support.quiet import QuietLog
-from tests.support.worker.contracts import a_record
+from tests.support.worker.contracts import WORKER_AGENT_ID, a_record
 from tests.support.worker.door_fakes import FakeDueTimes, FakeExecutions
 from tests.support.worker.fakes import FakeContracts
 from tests.support.worker.payments import header, signed_payload
@@ -143,7 +145,6 @@ class Stage:
         inline: bool = True,
         default: str = "probe",
         without: tuple[str, ...] = (),
-        **limits: int,
     ) -> None:
         self.clock = clock or FakeClock(START_MS)
         self.stub = facilitator
@@ -174,22 +175,24 @@ class Stage:
             "announce": self._announce,
             "bounded": in_thread if inline else (lambda work, seconds: work()),
             "renewal": no_renewal,
-            "counts": SettlementCounts(self.log.count),
+            "telling": Unheard(),
+            "rates": SimpleNamespace(known=lambda contract_id: None),
         }
-        self.ports = Ports(
+        settings = {"public_base_url": BASE, "worker_wallets": (), "worker_agent_id": WORKER_AGENT_ID}
+        self.worker = WorkerDoor({})
+        vars(self.worker).update(
+            settings=WorkerSettings(**settings, **(rules or {})),
             contracts=self.contracts,
             executions=self.executions,
             due_times=self.due,
             files=self.files,
             bundle=StageBundle(self._run, default, without),
-            log=self.log,
+            telemetry=self.log,
             clock=self.clock,
             **{**defaults, **given},
         )
-        self.worker: Worker = assemble(self.ports, Rules(BASE, **(rules or {})), **limits)
-        looking = getattr(self.worker.charging, "confirming", None)
-        if looking is not None:
-            looking.__dict__["pause"] = lambda seconds: None  # the clock here stands still while a node is asked again
+        confirming = self.worker.charging.confirming
+        confirming.__dict__["pause"] = lambda seconds: None  # the clock here stands still while a node is asked again
 
     @property
     def function_ms(self) -> int:
@@ -201,8 +204,8 @@ class Stage:
             self.runs.append(task.execution_id)
         return self.do(task, run)
 
-    def _announce(self, execution: Execution, contract: ContractRecord, views: Any) -> None:
-        self.announced.append((execution, views.recorded(execution, contract).body))
+    def _announce(self, execution: Execution, contract: ContractRecord) -> None:
+        self.announced.append((execution, self.worker.views.recorded(execution, contract).body))
 
     def contract(self, executor: str = "probe", **changes: Any) -> ContractRecord:
         """A registered contract of its own."""

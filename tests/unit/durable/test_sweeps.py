@@ -1,6 +1,5 @@
 """Sweeps: bounded in time, fair between kinds, and not held up by a record that cannot be read."""
 
-import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -14,12 +13,12 @@ import pytest
 from piecework.durable.due import Due
 from piecework.errors import Unavailable
 from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, message_of
-from piecework.worker import wiring as hire_wiring
 from piecework.worker.record.execution import TASK_DUE
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.functions import kernel_function
 from tests.support.kernel.stage import KernelStage
 from tests.support.worker.door_fakes import FakeDueTimes
+from tests.support.worker.functions import worker_function
 
 SCHEDULE = {"source": "aws.events"}
 KINDS = (EXECUTION_DUE, AGENT_DUE, RUNNER_DUE)
@@ -264,7 +263,7 @@ def reading(read: Any, unreadable: str) -> Any:
 
 
 @pytest.mark.parametrize(("failed", "lines"), [(0, []), (1, [("sweep", {"failed": 1}, {"DueTimesFailed": 1})])])
-def test_a_sweep_of_the_worker_door_leaves_a_line_only_where_something_failed(monkeypatch, failed, lines):
+def test_a_sweep_of_the_worker_door_leaves_a_line_only_where_something_failed(failed, lines):
     times, telemetry, sent = FakeDueTimes(), Telemetry(), list[Due]()
 
     def look_all(portion: Any) -> int:
@@ -272,15 +271,12 @@ def test_a_sweep_of_the_worker_door_leaves_a_line_only_where_something_failed(mo
         return failed
 
     clock = FakeClock(START_MS)
-    made = hire_wiring.DueWiring(times, {TASK_DUE: sent.append}, clock, telemetry, {TASK_DUE: look_all})
-    monkeypatch.setattr(hire_wiring, "due_wiring", lambda: made)
-    monkeypatch.delitem(sys.modules, "worker.due.app", raising=False)
-    app = importlib.import_module("worker.due.app")
+    parts = {"due_times": times, "forward_all": look_all, "clock": clock, "telemetry": telemetry}
     times.put(Due(START_MS - 1, TASK_DUE, "ctr_a"))
 
-    app.handler(SCHEDULE, None)
+    with worker_function("due", **parts) as app:
+        app.handler(SCHEDULE, None)
 
-    sys.modules.pop("worker.due.app", None)
     assert [due.id for due in sent] == ["ctr_a"]
     assert telemetry.outcomes == lines
 

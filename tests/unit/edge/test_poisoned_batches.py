@@ -1,6 +1,5 @@
 """A message that cannot be read, or that a newer version has sent, holds up no other, at any function with a queue."""
 
-import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -13,12 +12,9 @@ from piecework.edge.batches import handled
 from piecework.errors import Unavailable
 from tests.support.fakes import START_MS
 from tests.support.kernel.functions import kernel_function
+from tests.support.worker.functions import worker_function
 
-MODULES = {
-    "worker.due.app": ("piecework.worker.wiring", "due_wiring"),
-    "worker.task.app": ("piecework.worker.wiring", "hire_wiring"),
-    "worker.webhook.app": ("piecework.worker.edges_wiring", "webhook_wiring"),
-}
+WORKER = ("worker.due.app", "worker.task.app", "worker.webhook.app")
 KERNEL = ("kernel.due.app", "kernel.hosted.app")
 GOOD = {
     "worker.due.app": {"kind": "task", "contract_id": "ctr_a", "due_ms": START_MS},
@@ -50,13 +46,7 @@ class Function:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         self.seen, self.telemetry = list[str](), Telemetry()
-        if name in KERNEL:
-            self.app = self._of_kernel(name)
-            return
-        module, factory = MODULES[name]
-        monkeypatch.setattr(importlib.import_module(module), factory, self._wiring)
-        monkeypatch.delitem(sys.modules, name, raising=False)
-        self.app = importlib.import_module(name)
+        self.app = self._of_kernel(name) if name in KERNEL else self._of_worker(name)
 
     def _of_kernel(self, name: str) -> Any:
         parts = {
@@ -66,27 +56,23 @@ class Function:
         with kernel_function(name.split(".")[1], clock=lambda: START_MS, telemetry=self.telemetry, **parts) as app:
             return app
 
-    def _wiring(self) -> Any:
+    def _of_worker(self, name: str) -> Any:
         def fire(due: Any, *more: Any) -> Any:
             self.seen.append(due.id)
 
         def drive(contract_id: str, *more: Any) -> Any:
             self.seen.append(contract_id)
 
-        driving = SimpleNamespace(fire=fire, drive=drive)
-        return SimpleNamespace(
-            fire={"task": fire},
-            forward=None,
-            looks={},
-            times=None,
-            clock=lambda: START_MS,
-            telemetry=self.telemetry,
-            worker=SimpleNamespace(driving=driving),
-            sender=SimpleNamespace(handle=lambda wanted: self.seen.append(wanted.contract_id)),
-        )
+        parts = {
+            "forward": fire,
+            "driving": SimpleNamespace(fire=fire, drive=drive),
+            "sender": SimpleNamespace(handle=lambda wanted: self.seen.append(wanted.contract_id)),
+        }
+        with worker_function(name.split(".")[1], clock=lambda: START_MS, telemetry=self.telemetry, **parts) as app:
+            return app
 
 
-@pytest.fixture(params=[*MODULES, *KERNEL])
+@pytest.fixture(params=[*WORKER, *KERNEL])
 def function(request, monkeypatch):
     made = Function(monkeypatch, request.param)
     made.good = json.dumps(GOOD[request.param])

@@ -4,7 +4,6 @@ Logs are kept longer than tasks and read by more people. What they hold instead:
 """
 
 import json
-import os
 from types import SimpleNamespace
 
 import pytest
@@ -208,10 +207,8 @@ def test_every_caller_of_strangers_is_given_the_functions_log_and_its_counts(mon
     """What a caller hears and nobody writes down is no help to an operator."""
     from bench.hiring import variables
     from piecework.runtime.wiring import RuntimeDoor
-    from piecework.worker import wiring as hire_wiring
     from piecework.worker.chain.networks import BASE
-    from piecework.worker.rates import Rates
-    from piecework.worker.settings import WorkerSettings
+    from piecework.worker.wiring import WorkerDoor
 
     given = {"PIECEWORK_TABLE": "t", "PIECEWORK_BUCKET": "b", "AWS_REGION": "us-east-1"}
     given |= variables("HireFunction", "https://worker.example.com", "http://127.0.0.1:9")
@@ -222,15 +219,16 @@ def test_every_caller_of_strangers_is_given_the_functions_log_and_its_counts(mon
     runtime = RuntimeDoor()
     vars(runtime)["telemetry"] = log
 
-    ports = hire_wiring._ports(WorkerSettings.from_env({**os.environ}), log, lambda: "", Rates())
+    worker = WorkerDoor()
+    vars(worker)["telemetry"] = log
     with pytest.raises(PieceworkError):
-        ports.facilitator.supported()
+        worker.facilitator.supported()
     with pytest.raises(PieceworkError):
-        ports.chain_of(BASE).latest()
+        worker.chain_of(BASE).latest()
     with pytest.raises(PieceworkError):
         runtime.fetcher.get("http://127.0.0.1/")
 
     told = [fields["to"] for event, fields in log.lines if event == "outgoing_call_failed"]
     assert told == ["facilitator", "node", "evidence"]
-    ports.counts.strange()
+    worker.counts.strange()
     assert log.counted == {"SettlementAlarm": 1}

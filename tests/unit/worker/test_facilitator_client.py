@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from piecework.errors import SettingsError, Unavailable
+from piecework.worker.backends import chain_of
 from piecework.worker.chain.exchange import BODY_LIMIT, Answer, Endpoint, Interrupted, NotSent
 from piecework.worker.chain.networks import BASE
 from piecework.worker.chain.rpc import Block, ChainUnavailable, RpcChain
@@ -20,7 +21,6 @@ from piecework.worker.payment.cdp import CdpKey, cdp_authenticator, token
 from piecework.worker.payment.facilitator import CredentialsMissing, HttpFacilitator, Kinds, SupportedKinds
 from piecework.worker.payment.settlement import classify
 from piecework.worker.settings import WorkerSettings
-from piecework.worker.wiring import chain_of
 from tests.support.http_servers import a_closed_port, cut, cut_in_the_middle, drip, hang, serving
 from tests.support.quiet import QuietLog
 from tests.support.servers import CERTIFICATE, NAME

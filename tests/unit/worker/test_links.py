@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.session import Session
 
 from piecework.aws.clients import Clients
-from piecework.worker import wiring as hire_wiring
+from piecework.worker.wiring import WorkerDoor
 
 BUCKET = "piecework-b"
 KEY = "deliverables/ctr_a/task_b/g1/lease/000"
@@ -45,7 +45,7 @@ def lambda_like(monkeypatch):
 
 def a_link():
     """A link as the hire function makes one."""
-    return hire_wiring.hire_wiring().worker.views.bodies.files.link(KEY)
+    return WorkerDoor().views.bodies.files.link(KEY)
 
 
 def regions():

@@ -3,19 +3,19 @@
 import asyncio
 import importlib
 import json
+import os
 import sys
 from contextlib import asynccontextmanager
-from dataclasses import fields
 from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from piecework.errors import Unavailable
-from piecework.worker.edges_wiring import StreamsWiring, stream_url
 from piecework.worker.rates import Rate, Rates
-from piecework.worker.settings import WorkerSettings
+from piecework.worker.stream.readers import Readers
 from piecework.worker.stream.streams import Look, Recorder, Streams, StreamTokens
+from piecework.worker.wiring import WorkerDoor
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.worker.handlers import VARIABLES
 from tests.support.worker.stage import Telemetry
@@ -47,21 +47,12 @@ def reader(monkeypatch):
     def under(rates, stays_open=False, seats=None, **most):
         seats = FakeSeats() if seats is None else seats
         streams = Streams(log, tasks, clock)
-        given = {"streams": streams, "tokens": lambda: TOKENS, "stays_open": stays_open, "rates": rates}
-        given |= {"clock": clock, "telemetry": Telemetry(), **of_today(seats, clock, most)}
-        module.wiring = StreamsWiring(**given)
+        parts = {"streams": streams, "stream_tokens": lambda: TOKENS, "stays_open": stays_open, "rates": rates}
+        parts |= {"clock": clock, "telemetry": Telemetry(), "readers": Readers(seats, clock, 60, **most)}
+        vars(module.door).update(parts)
         return module.app
 
     return under
-
-
-def of_today(seats, clock, most):
-    """What older code did not have."""
-    if "readers" not in {field.name for field in fields(StreamsWiring)}:
-        return {}
-    from piecework.worker.stream.readers import Readers
-
-    return {"readers": Readers(seats, clock, 60, **most), "origin": "*"}
 
 
 def ask(app, *, contract=CONTRACT, source="192.0.2.7", task=TASK, **query):
@@ -214,6 +205,6 @@ def test_an_answer_goes_without_its_stream_while_the_key_is_out_of_reach(monkeyp
     monkeypatch.delenv("PIECEWORK_STREAM_KEY", raising=False)
     monkeypatch.setenv("PIECEWORK_STREAM_KEY_ARN", "arn:aws:secretsmanager:us-east-1:1:secret:key")
     monkeypatch.setattr("piecework.aws.secrets.secret_text", unreachable)
-    settings = WorkerSettings(public_base_url="https://w.example", worker_wallets=(), worker_agent_id="agent_work01")
+    door = WorkerDoor({**os.environ, **VARIABLES})
 
-    assert stream_url(settings, lambda: START_MS)(SimpleNamespace(contract_id=CONTRACT, task_id=TASK)) is None
+    assert door.stream_url(SimpleNamespace(contract_id=CONTRACT, task_id=TASK)) is None

@@ -1,242 +1,301 @@
-"""The composition root of the worker door: builds what each of its functions needs from the process environment."""
+"""The composition root: the worker door's parts, made from the process environment when they are first used.
+
+A function touches what it uses, so it imports and opens nothing else; tests put fakes in the place of parts. Nothing
+unique (ids, tokens, times) is made here, so an environment may be restored from a snapshot.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
 
-from piecework.aws.telemetry import LambdaTelemetry
-from piecework.errors import PieceworkError
-from piecework.reasons import Warn, silent
-from piecework.settings import RuntimeSettings, needed
+from piecework.errors import Unavailable
+from piecework.worker.backends import Backends
 from piecework.worker.public_url import PublicUrl
 from piecework.worker.rates import Rates
-from piecework.worker.settings import WorkerSettings
 
 if TYPE_CHECKING:
-    from piecework.aws.clients import Clients
-    from piecework.durable.due import Due, DueTimes, Looks
-    from piecework.extend.manifest import Bundle
-    from piecework.worker.assembly import Ports, Worker
-    from piecework.worker.chain.networks import Network
-    from piecework.worker.chain.rpc import Chain
+    from piecework.jsons import Json
+    from piecework.worker.answer.bodies import Bodies
+    from piecework.worker.answer.telling import Telling
     from piecework.worker.contract.contracts import ContractRecord
     from piecework.worker.contract.registration import Registration
-    from piecework.worker.payment.facilitator import Facilitator
+    from piecework.worker.payment.cases import Cases
+    from piecework.worker.payment.charging import Charging
+    from piecework.worker.payment.facilitator import SupportedKinds
+    from piecework.worker.payment.verifying import Verifying
     from piecework.worker.record.execution import Execution
+    from piecework.worker.routes import HireRoutes
+    from piecework.worker.stream.readers import Readers
+    from piecework.worker.stream.streams import Streams
+    from piecework.worker.task.attempts import Attempts
+    from piecework.worker.task.driving import Driving
+    from piecework.worker.task.flow import Standing
+    from piecework.worker.task.starting import Bounded
     from piecework.worker.task.views import Views
+    from piecework.worker.task.work import Work
+    from piecework.worker.webhook.webhooks import Sender
+
+OPEN_SECONDS: Final = 900  # of a stream: Lambda ends every run by then
+HELD_SECONDS: Final = 60  # of a piecewise answer, which waits 20 s at most
 
 
-@dataclass(frozen=True, slots=True)
-class ContractsWiring:
-    """What `/contracts` needs."""
+class WorkerDoor(Backends):
+    """The worker door; a part that lacks a setting, or finds one without meaning, raises SettingsError."""
 
-    registration: Registration
-    rates: Rates
-    origin: str
-    telemetry: LambdaTelemetry
-    public_url: PublicUrl
+    def ready(self, *parts: str) -> Self:
+        """Make these parts now, while the environment starts, instead of in the first request."""
+        for part in parts:
+            getattr(self, part)
+        return self
 
+    @cached_property
+    def public_url(self) -> PublicUrl:
+        """The door's own address, from the settings or from what requests tell."""
+        return PublicUrl.of(self.settings.public_base_url, self._env)
 
-@dataclass(frozen=True, slots=True)
-class HireWiring:
-    """What `/execute`, `/tasks` and the queue's tasks need."""
+    @cached_property
+    def rates(self) -> Rates:
+        return Rates()
 
-    worker: Worker
-    rates: Rates
-    origin: str
-    clock: Callable[[], int]
-    telemetry: LambdaTelemetry
-    public_url: PublicUrl
+    @cached_property
+    def manifest(self) -> dict[str, Json]:
+        """What GET /manifest tells; the door's address stays empty where requests tell it."""
+        from piecework.worker.manifest import manifest_of
 
+        return manifest_of(self.settings, self.bundle.entries, self.bundle.default)
 
-@dataclass(frozen=True, slots=True)
-class DueWiring:
-    """What the due function needs: due times, and where a look at each kind is asked for."""
+    @cached_property
+    def registration(self) -> Registration:
+        """The flow of POST /contracts."""
+        from piecework.worker.contract.contracts import WorkerIdentity
+        from piecework.worker.contract.registration import Registration
 
-    times: DueTimes
-    fire: Mapping[str, Callable[[Due], None]]
-    clock: Callable[[], int]
-    telemetry: LambdaTelemetry
-    looks: Mapping[str, Looks]  # the same for what a sweep meets, ten in one request
+        identity, offer = WorkerIdentity.of(self.settings), self.cases.offer
+        return Registration(self.contracts, identity, offer, self.public_url, self.clock, self.executions.read)
 
+    @cached_property
+    def routes(self) -> HireRoutes:
+        """POST /execute and GET /tasks/{task_id}."""
+        from piecework.worker.routes import HireRoutes
+        from piecework.worker.task.flow import Hire
+        from piecework.worker.task.starting import Starting
 
-def contracts_wiring() -> ContractsWiring:
-    """Raises SettingsError when a setting is missing or has no meaning."""
-    from piecework.aws.clients import Clients
-    from piecework.clock import now_in_ms
-    from piecework.worker.contract.choosing import Offer
-    from piecework.worker.contract.contracts import WorkerIdentity
-    from piecework.worker.contract.registration import Registration
-    from piecework.worker.store.contracts_table import ContractsTable
-    from piecework.worker.store.executions_table import ExecutionsTable
+        starting = Starting(
+            executions=self.executions,
+            attempts=self.attempts,
+            cases=self.cases,
+            views=self.views,
+            verifying=self._verifying,
+            bounded=self.bounded,
+            current=self._standing.current,
+            tell=self.driving.tell,
+            clock=self.clock,
+            log=self.telemetry,
+        )
+        hire = Hire(
+            contracts=self.contracts,
+            cases=self.cases,
+            standing=self._standing,
+            starting=starting,
+            views=self.views,
+            kinds=self._kinds,
+            clock=self.clock,
+            count=self.rates.known,
+        )
+        return HireRoutes(hire, self.contracts, self.views, self.clock, self.settings.max_body_bytes)
 
-    settings = WorkerSettings.from_env(os.environ)
-    contracts_table, work_table = needed(os.environ, "PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE")
-    dynamodb = Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb
-    executions = ExecutionsTable(dynamodb, work_table, due_table="")  # only read here, which needs no due times
-    public_url = PublicUrl.of(settings.public_base_url, os.environ)
-    registration = Registration(
-        ContractsTable(dynamodb, contracts_table),
-        WorkerIdentity.of(settings),
-        Offer.of(worker_bundle()),
-        public_url,
-        now_in_ms,
-        executions.read,
-    )
-    return ContractsWiring(registration, Rates(), settings.cors_origin, LambdaTelemetry(os.environ), public_url)
+    @cached_property
+    def driving(self) -> Driving:
+        """What a queued task and a due time have done."""
+        from piecework.worker.payment.released import Released
+        from piecework.worker.task.driving import Driving
 
+        released = Released(
+            self.contracts, self.executions, self.due_times, self.chain_of, self.clock, self.telemetry, self.counts
+        )
+        return Driving(
+            contracts=self.contracts,
+            executions=self.executions,
+            cases=self.cases,
+            attempts=self.attempts,
+            charging=self.charging,
+            released=released,
+            due_times=self.due_times,
+            announce=self.announce,
+            clock=self.clock,
+            log=self.telemetry,
+        )
 
-def worker_bundle() -> Bundle:
-    """What this door can run. Raises SettingsError when its default executor is not among that."""
-    from piecework.extend.manifest import Bundle, load
+    @cached_property
+    def cases(self) -> Cases:
+        from piecework.worker.payment.cases import Cases
 
-    settings = RuntimeSettings.from_env(os.environ)
-    return Bundle(load(settings.executors_path), settings.default_executor, door="worker")
+        return Cases(self.bundle, self.public_url)
 
+    @cached_property
+    def charging(self) -> Charging:
+        from piecework.worker.payment.charging import Charging
 
-def hire_wiring() -> HireWiring:
-    """Raises SettingsError when a setting is missing or has no meaning."""
-    from piecework.clock import now_in_ms
-    from piecework.worker.assembly import Rules, assemble
+        return Charging(
+            executions=self.executions,
+            facilitator=self.facilitator,
+            chain_of=self.chain_of,
+            clock=self.clock,
+            nudge=self.nudge,
+            log=self.telemetry,
+            counts=self.counts,
+        )
 
-    settings, telemetry = WorkerSettings.from_env(os.environ), LambdaTelemetry(os.environ)
-    public_url = PublicUrl.of(settings.public_base_url, os.environ)
-    rules = Rules(public_url, settings.x402_v1, settings.bind_payer, settings.result_days)
-    rates = Rates()
-    worker = assemble(
-        _ports(settings, telemetry, public_url, rates),
-        rules,
-        inline_bytes=settings.inline_output_bytes,
-        body_bytes=settings.max_body_bytes,
-    )
-    return HireWiring(worker, rates, settings.cors_origin, now_in_ms, telemetry, public_url)
+    @cached_property
+    def attempts(self) -> Attempts:
+        from piecework.worker.task.attempts import Attempts
 
+        return Attempts(
+            executions=self.executions,
+            work=self.work,
+            charging=self.charging,
+            clock=self.clock,
+            enqueue=self.enqueue,
+            log=self.telemetry,
+            renewal=self.renewal,
+            keeps_days=self.settings.result_days,
+        )
 
-def due_wiring() -> DueWiring:
-    """Raises SettingsError when a setting is missing."""
-    from piecework.aws.clients import Clients
-    from piecework.aws.due_table import DueTable
-    from piecework.aws.queues import Queue
-    from piecework.clock import now_in_ms
-    from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE
-    from piecework.worker.task.driving import due_message
+    @cached_property
+    def work(self) -> Work:
+        from piecework.worker.task.work import Work
 
-    table, tasks_url = needed(os.environ, "PIECEWORK_DUE_TABLE", "PIECEWORK_TASK_QUEUE_URL")
-    clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
-    tasks = Queue(lambda: clients.sqs, tasks_url)
+        def record_item(execution: Execution, item: Mapping[str, Json]) -> None:
+            self.executions.add_item(execution.contract_id, execution.lease.token, item)
 
-    def look(due: Due) -> None:
-        tasks.send(due_message(due))
+        return Work(
+            files=self.files,
+            texts=self.texts,
+            steps=self.steps,
+            log=self.telemetry,
+            clock=self.clock,
+            inline_bytes=self.settings.inline_output_bytes,
+            telling=self.telling,
+            record_item=record_item,
+        )
 
-    def look_all(portion: Sequence[Due]) -> int:
+    @cached_property
+    def views(self) -> Views:
+        from piecework.worker.task.views import Views
+
+        return Views(self.work, self.bodies, self.clock, self.settings.x402_v1, self.settings.result_days)
+
+    @cached_property
+    def bodies(self) -> Bodies:
+        from piecework.worker.answer.bodies import Bodies
+
+        return Bodies(self.public_url, self.files, self.clock, self.stream_url)
+
+    @cached_property
+    def streams(self) -> Streams:
+        """The events of tasks."""
+        from piecework.worker.stream.streams import HiredTasks, Streams
+
+        tasks = HiredTasks(self.contracts, self.executions, self.bodies, self.texts)
+        return Streams(self.stream_log, tasks, self.clock)
+
+    @cached_property
+    def stays_open(self) -> bool:
+        """Whether a stream goes on while nothing is new."""
+        return self.settings.sse_mode == "streaming"
+
+    @cached_property
+    def readers(self) -> Readers:
+        """How many may read a contract's streams at once."""
+        from piecework.worker.stream.readers import Readers
+
+        return Readers(self.seats, self.clock, OPEN_SECONDS if self.stays_open else HELD_SECONDS)
+
+    @cached_property
+    def sender(self) -> Sender:
+        """What sends webhooks."""
+        from piecework.worker.webhook.webhooks import SafePost, Sender
+
+        return Sender(self.deliveries, SafePost(), self.ask_webhook, self.clock, warn=self.telemetry.warning)
+
+    def stream_url(self, execution: Execution) -> str | None:
+        """Where a task's stream is; a worker without a key offers none."""
+        if not any(self._env.get(name) for name in ("PIECEWORK_STREAM_KEY", "PIECEWORK_STREAM_KEY_ARN")):
+            return None
         try:
-            return tasks.send_all([due_message(due) for due in portion])
-        except PieceworkError:
-            return len(portion)
+            tokens = self.stream_tokens()
+        except Unavailable:  # an answer that a payment depends on must not fail for want of its stream
+            return None
+        return tokens.url(self.public_url, execution.contract_id, execution.task_id, self.clock())
 
-    times, kinds = DueTable(clients.dynamodb, table), (TASK_DUE, WEBHOOK_DUE, RELEASED_DUE)
-    telemetry = LambdaTelemetry(os.environ)
-    return DueWiring(times, dict.fromkeys(kinds, look), now_in_ms, telemetry, dict.fromkeys(kinds, look_all))
-
-
-def _ports(settings: WorkerSettings, telemetry: LambdaTelemetry, public_url: PublicUrl, rates: Rates) -> Ports:
-    from piecework.aws.bucket import OverflowBucket
-    from piecework.aws.clients import Clients
-    from piecework.aws.due_table import DueTable
-    from piecework.aws.queues import Queue
-    from piecework.aws.steps_table import work_steps
-    from piecework.clock import now_in_ms
-    from piecework.worker.assembly import Ports
-    from piecework.worker.edges_wiring import recording, stream_url
-    from piecework.worker.payment.counts import SettlementCounts
-    from piecework.worker.store.contracts_table import ContractsTable
-    from piecework.worker.store.deliverables_bucket import DeliverablesBucket
-    from piecework.worker.store.executions_table import ExecutionsTable
-    from piecework.worker.task.driving import due_message, task_message
-
-    contracts, work, due, bucket = needed(
-        os.environ, "PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_BUCKET"
-    )
-    tasks_url, due_url = needed(os.environ, "PIECEWORK_TASK_QUEUE_URL", "PIECEWORK_DUE_QUEUE_URL")
-    clients = Clients(os.environ.get("AWS_ENDPOINT_URL"))
-    tasks, nudges = Queue(lambda: clients.sqs, tasks_url), Queue(lambda: clients.sqs, due_url)
-    return Ports(
-        contracts=ContractsTable(clients.dynamodb, contracts),
-        executions=ExecutionsTable(clients.dynamodb, work, due),
-        due_times=DueTable(clients.dynamodb, due),
-        files=DeliverablesBucket(
-            lambda: clients.s3,
-            bucket,
-            key=os.environ.get("PIECEWORK_DELIVERABLES_KEY_ARN", ""),
-            link_seconds=settings.url_ttl_seconds,
-            credentials_end_ms=clients.credentials_end_ms,
-            keep_days=settings.result_days,
-        ),
-        texts=OverflowBucket(lambda: clients.s3, bucket, keep_days=settings.result_days),
-        steps=work_steps(clients.dynamodb, work),
-        facilitator=_facilitator(settings, telemetry.warning),
-        chain_of=chain_of(settings, telemetry.warning),
-        enqueue=lambda execution: tasks.send(task_message(execution)),
-        nudge=lambda due, delay_ms: nudges.send(due_message(due), delay_ms),
-        announce=_announce(clients, work),
-        bundle=worker_bundle(),
-        log=telemetry,
-        counts=SettlementCounts(telemetry.count),
-        telling=recording(clients, work, settings.stream_unpaid_output),
-        stream_url=stream_url(public_url, now_in_ms),
-        count=rates.known,
-    )
-
-
-def _facilitator(settings: WorkerSettings, warn: Warn) -> Facilitator:
-    from piecework.worker.payment.facilitator import HttpFacilitator
-
-    (url,) = needed(os.environ, "FACILITATOR_URL")
-    if not settings.facilitator_auth:
-        return HttpFacilitator(url, warn=warn)
-    from piecework.aws.secrets import secret_text
-    from piecework.worker.payment.cdp import cdp_authenticator
-
-    return HttpFacilitator(url, cdp_authenticator(lambda: secret_text(settings.facilitator_auth)), warn=warn)
-
-
-def chain_of(settings: WorkerSettings, warn: Warn = silent) -> Callable[[Network], Chain | None]:
-    """The node that may be asked about a chain: the one configured, for the network that is served in production."""
-    from piecework.worker.chain.networks import BASE
-    from piecework.worker.chain.rpc import RpcChain
-
-    arn = settings.base_rpc_url_secret_arn
-    url = settings.base_rpc_url or (_secret(arn) if arn else None)
-    chain = RpcChain(url, chain_id=BASE.chain_id, warn=warn) if url else None
-    return lambda network: chain if network == BASE else None
-
-
-def _secret(arn: str) -> Callable[[], str]:
-    def text() -> str:
-        from piecework.aws.secrets import secret_text
-
-        return secret_text(arn)
-
-    return text
-
-
-def _announce(clients: Clients, work_table: str) -> Callable[[Execution, ContractRecord, Views], None]:
-    """Tells the seeker's webhook of an end; what that needs is imported with the first contract that has one."""
-
-    def announce(execution: Execution, contract: ContractRecord, views: Views) -> None:
-        from piecework.worker.edges_wiring import announcer
-        from piecework.worker.webhook.webhooks import delivery_of
+    def announce(self, execution: Execution, contract: ContractRecord) -> None:
+        """Have the seeker's webhook told of an end. Raises PieceworkError."""
+        from piecework.worker.webhook.webhooks import Announcer, delivery_of
 
         delivery = delivery_of(
             contract,
-            views.recorded(execution, contract).body,
+            self.views.recorded(execution, contract).body,
             generation=execution.generation,
             occurred_at_ms=execution.outcome.finished_at_ms,
-            poll_url=views.bodies.poll_url(execution),
+            poll_url=self.bodies.poll_url(execution),
         )
-        announcer(clients, work_table).announce(delivery)
+        Announcer(self.deliveries, self.ask_webhook).announce(delivery)
 
-    return announce
+    @cached_property
+    def telling(self) -> Telling:
+        """Hears what running tasks say of themselves: their streams."""
+        from piecework.worker.stream.streams import Recording
+
+        return Recording(self.stream_log, self.settings.stream_unpaid_output)
+
+    @cached_property
+    def bounded(self) -> Bounded:
+        """Runs work inside a request for at most so long."""
+        from piecework.worker.task.bounding import in_thread
+
+        return in_thread
+
+    @cached_property
+    def renewal(self) -> Callable[[Callable[[], None]], AbstractContextManager[object]]:
+        """Renews a lease while work goes on."""
+        from piecework.durable.renewal import Renewal
+
+        return Renewal
+
+    @cached_property
+    def _kinds(self) -> SupportedKinds:
+        from piecework.worker.payment.facilitator import SupportedKinds
+
+        return SupportedKinds(self.facilitator, sees=lambda network: self.chain_of(network) is not None)
+
+    @cached_property
+    def _verifying(self) -> Verifying:
+        from piecework.worker.payment.verifying import Verifying
+
+        return Verifying(
+            executions=self.executions,
+            facilitator=self.facilitator,
+            kinds=self._kinds,
+            clock=self.clock,
+            log=self.telemetry,
+            counts=self.counts,
+            x402_v1=self.settings.x402_v1,
+            bind_payer=self.settings.bind_payer,
+        )
+
+    @cached_property
+    def _standing(self) -> Standing:
+        from piecework.worker.task.flow import Standing
+
+        return Standing(
+            executions=self.executions,
+            cases=self.cases,
+            attempts=self.attempts,
+            tell=self.driving.tell,
+            nudge=self.nudge,
+            clock=self.clock,
+            log=self.telemetry,
+        )

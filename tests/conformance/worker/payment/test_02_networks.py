@@ -68,7 +68,7 @@ def test_an_authorization_that_its_payer_cancels_buys_nothing_though_the_node_is
     """A task that was claimed while there was a node: a nonce that a facilitator calls used may be a cancelled one."""
     nodes = [None]
     stage = Stage(stub)
-    own = stage.ports.chain_of
+    own = stage.worker.chain_of
     stage = Stage(stub, clock=stage.clock, ports={"chain_of": lambda network: nodes[0]})
     nodes[0] = own(None)
     stub.say("settle", "cancelled")

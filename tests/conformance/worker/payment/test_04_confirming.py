@@ -57,7 +57,7 @@ def test_a_success_that_names_somebody_elses_transaction_releases_nothing(stage,
     other = stage.contract()
     stage.post(other, BODY, stage.pay(other))
     (paid,) = stub.ledger.transactions
-    stage.worker.charging.__dict__["facilitator"] = Names(stage.ports.facilitator, paid)
+    stage.worker.charging.__dict__["facilitator"] = Names(stage.worker.facilitator, paid)
     contract, answer = hired(stage)
 
     assert answer.status == 202

@@ -98,7 +98,7 @@ def test_settle_pending_500(either):
 
 def test_settle_timeout_after_charge(stub):
     stage = Stage(stub)
-    stage.worker.charging.__dict__["facilitator"] = Impatient(stage.ports.facilitator, stub.ledger)
+    stage.worker.charging.__dict__["facilitator"] = Impatient(stage.worker.facilitator, stub.ledger)
     contract, answer = hired(stage, "lost")
 
     assert answer.status == 202 and stage.charges() == 1
@@ -126,7 +126,7 @@ class Impatient:
 
 def test_settle_timeout_after_charge_without_a_node(stub):
     stage = Stage(stub, with_chain=False)
-    stage.worker.charging.__dict__["facilitator"] = Impatient(stage.ports.facilitator, stub.ledger)
+    stage.worker.charging.__dict__["facilitator"] = Impatient(stage.worker.facilitator, stub.ledger)
     contract, _ = hired(stage, "lost")
     stage.settle_down(180)
 
@@ -258,7 +258,7 @@ class Dies:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_crash_between_settle_and_record(either, when):
     stage = either
-    stage.worker.charging.__dict__["facilitator"] = Dies(stage.ports.facilitator, when)
+    stage.worker.charging.__dict__["facilitator"] = Dies(stage.worker.facilitator, when)
     contract = stage.contract()
     with pytest.raises(Crashed):
         stage.post(contract, BODY, stage.pay(contract))
@@ -271,7 +271,7 @@ def test_crash_between_settle_and_record(either, when):
 
 
 def test_a_repeated_request_brings_a_lost_settlement_to_its_end_sooner(stage):
-    stage.worker.charging.__dict__["facilitator"] = Dies(stage.ports.facilitator, "after")
+    stage.worker.charging.__dict__["facilitator"] = Dies(stage.worker.facilitator, "after")
     contract = stage.contract()
     with pytest.raises(Crashed):
         stage.post(contract, BODY, stage.pay(contract))
@@ -378,7 +378,7 @@ def test_two_lookers_at_one_unknown_settlement_settle_once_more_at_most(stage):
 def test_an_end_is_announced_once_and_again_by_its_due_time_when_that_fails(stub):
     calls = []
 
-    def announce(execution, contract, views):
+    def announce(execution, contract):
         calls.append(execution.state)
         if len(calls) == 1:
             raise PieceworkError("no")
