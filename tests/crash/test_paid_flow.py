@@ -32,7 +32,7 @@ from piecework.worker.record.states import State
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.deliverables_bucket import DeliverablesBucket
 from piecework.worker.store.executions_table import ExecutionsTable
-from piecework.worker.task.starting import TookTooLong
+from piecework.worker.task.start import TookTooLong
 from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.worker.contracts import EXAMPLE, change
 from tests.support.worker.handlers import EMULATED_KEY
@@ -170,12 +170,12 @@ class TappedStage(Stage):
             if "Item" not in row:
                 self.problems.append(f"{execution.state} waits without a due row")
             elif execution.due_ms <= self.clock():
-                self.worker.driving.fire(execution.due, self.clock() + self.function_ms)
+                self.worker.resume.fire(execution.due, self.clock() + self.function_ms)
                 fired += 1
         if self.hired.webhook_url:
             for due in self.plain_due.ripe(WEBHOOK_DUE, self.clock()):
                 if due.id == self.hired.contract_id:
-                    self.worker.driving.fire(due, self.clock() + self.function_ms)
+                    self.worker.resume.fire(due, self.clock() + self.function_ms)
                     fired += 1
         return fired
 

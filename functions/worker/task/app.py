@@ -5,19 +5,19 @@ from typing import Any
 from piecework.edge.batches import handled
 from piecework.edge.ports import LambdaContext
 from piecework.jsons import loads
-from piecework.worker.task.driving import due_of
+from piecework.worker.task.resume import due_of
 from piecework.worker.wiring import WorkerDoor
 
-door = WorkerDoor().ready("driving", "tasks", "due_messages", "telemetry")
+door = WorkerDoor().ready("resume", "tasks", "due_messages", "telemetry")
 
 
 def look(body: str, until_ms: int) -> None:
     """Look at the task that a message is about, do what it waits for, and say what came of it."""
     message = loads(body)
-    due, driving = due_of(message), door.driving
-    standing = driving.drive(message["contract_id"], until_ms) if due is None else driving.fire(due, until_ms)
+    due = due_of(message)
+    record = door.resume.drive(message["contract_id"], until_ms) if due is None else door.resume.fire(due, until_ms)
     contract = message["contract_id"].partition("/")[0]  # a released payment's due time names more
-    facts = {"contract_id": contract, "kind": message["kind"], "state": standing and standing.state}
+    facts = {"contract_id": contract, "kind": message["kind"], "state": record and record.state}
     door.telemetry.outcome("task", facts, {})
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from piecework.errors import Unavailable, Unprocessable
 from piecework.extend.executors import Artifact, Outcome, Refused, Retryable
-from piecework.worker.answer.telling import Unheard
+from piecework.worker.answer.partial_output import Unheard
 from piecework.worker.payment.facilitator import HttpFacilitator, Kinds, unavailable
 from piecework.worker.rates import Rate, Rates
 from piecework.worker.record.states import State
@@ -483,7 +483,7 @@ def test_progress_is_passed_on_with_its_task(stub):
         def progress(self, execution, pct, text):
             seen.append((execution.task_id, pct, text))
 
-    stage = Stage(stub, ports={"telling": Heard()})
+    stage = Stage(stub, ports={"listener": Heard()})
     contract = stage.contract()
 
     def tells(task, run):
@@ -515,7 +515,7 @@ def test_a_task_longer_than_one_run_goes_on_in_the_next_within_its_attempt(stage
     runs = 0
     while stage.state(contract) is State.EXECUTING:
         assert stage.standing(contract).lease.token == ""  # or it would count as a run that was lost
-        stage.worker.driving.drive(stage.queue.pop(0), stage.clock() + FUNCTION_MS)
+        stage.worker.resume.drive(stage.queue.pop(0), stage.clock() + FUNCTION_MS)
         runs += 1
 
     answer = stage.post(contract)

@@ -136,7 +136,7 @@ def test_a_run_that_was_taken_over_tells_nothing_more(stub):
         def delta(self, execution, index, text):
             told.append((execution.lease.token, text))
 
-    stage = Stage(stub, ports={"bounded": patient_for(0.2), "telling": Ear()})
+    stage = Stage(stub, ports={"bounded": patient_for(0.2), "listener": Ear()})
     contract, first, ended = stage.contract(), threading.Event(), threading.Event()
 
     def talks(task, run):
@@ -241,7 +241,7 @@ def test_no_step_begins_after_the_tasks_end(stub):
     stage.do = stepped
     stage.post(contract, BODY, stage.pay(contract))
     stage.queue.clear()
-    stage.worker.driving.drive(contract.contract_id, stage.clock() + 10**9)
+    stage.worker.resume.drive(contract.contract_id, stage.clock() + 10**9)
 
     assert begun == [0, 1]
     stage.settle_down(60)
@@ -252,7 +252,7 @@ def test_a_run_that_renewed_its_lease_since_it_was_read_is_not_taken_over(stub):
     stage = Stage(stub)
     contract = stage.contract("slow")
     stage.post(contract, BODY, stage.pay(contract))
-    attempts = stage.worker.driving.attempts
+    attempts = stage.worker.resume.attempts
     held = attempts.take(stage.case(contract)).execution
     stage.clock.now_ms += LEASE_MS + 1
     as_read = stage.case(contract)

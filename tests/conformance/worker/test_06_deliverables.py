@@ -315,7 +315,7 @@ def test_a_message_that_could_not_be_handled_comes_back(door):
 
 def test_what_a_paid_task_costs_in_requests(door, monkeypatch):
     contract = door.contract()
-    client = door.hire.handle.__globals__["door"].driving.executions._table._client
+    client = door.hire.handle.__globals__["door"].resume.executions._table._client
     calls: list[str] = []
     client.meta.events.register("before-call.dynamodb", lambda model, **_: calls.append(model.name), unique_id="count")
     try:

@@ -7,7 +7,7 @@ import pytest
 
 from piecework.errors import Unavailable
 from piecework.extend.executors import Artifact, Outcome, Retryable, Run
-from piecework.worker.answer.telling import INLINE_BYTES, MOST_ITEMS
+from piecework.worker.answer.partial_output import INLINE_BYTES, MOST_ITEMS
 from piecework.worker.record.states import State
 from piecework.worker.stream.streams import DELTA_CHARACTERS, LIVE_BYTES, HiredTasks, Recording, Streams
 from tests.support.crash import Crashed
@@ -35,7 +35,7 @@ class Watched(Stage):
 
     def __init__(self, stub, *, unpaid_output=False, **changes):
         self.events = FakeStreamLog()
-        ports = {"telling": Recording(self.events, unpaid_output), **changes}
+        ports = {"listener": Recording(self.events, unpaid_output), **changes}
         super().__init__(stub, ports=ports)
         tasks = HiredTasks(self.contracts, self.executions, self.worker.views.bodies, self.worker.texts)
         self.streams = Streams(self.events, tasks, self.clock)

@@ -234,7 +234,7 @@ class TestUnknownSettlementsByItsChain:
 
         assert isinstance(facilitator.settle(PAYMENT, TERMS, 0.5), Interrupted)
         wait_until(stub.ledger.charges)
-        assert isinstance(look(stub, facilitator, blind_ms=NOW_MS), Paid)
+        assert isinstance(look(stub, facilitator, last_call_without_hash_ms=NOW_MS), Paid)
 
     @pytest.mark.parametrize("word", ["hang", "cut", "garbage", "500"])
     def test_a_lost_question_is_asked_again(self, stub, facilitator, word):
@@ -242,7 +242,7 @@ class TestUnknownSettlementsByItsChain:
         settle(facilitator, word=word)
         wait_until(lambda: stub.count("settle") == 1)
 
-        assert look(stub, facilitator, blind_ms=NOW_MS) == SettleAgain()
+        assert look(stub, facilitator, last_call_without_hash_ms=NOW_MS) == SettleAgain()
         assert isinstance(settle(facilitator, first=False), Paid)
         assert len(stub.ledger.charges()) == 1
 

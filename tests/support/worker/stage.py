@@ -23,7 +23,7 @@ from piecework.durable.due import Due
 from piecework.extend.executors import Executor, Outcome, Run, Task
 from piecework.extend.manifest import Bundle, Entry, Manifest
 from piecework.worker.answer.deliverables import Link
-from piecework.worker.answer.telling import Unheard
+from piecework.worker.answer.partial_output import Unheard
 from piecework.worker.chain.rpc import RpcChain
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.door import serve
@@ -175,7 +175,7 @@ class Stage:
             "announce": self._announce,
             "bounded": in_thread if inline else (lambda work, seconds: work()),
             "renewal": no_renewal,
-            "telling": Unheard(),
+            "listener": Unheard(),
             "rates": SimpleNamespace(known=lambda contract_id: None),
         }
         settings = {"public_base_url": BASE, "worker_wallets": (), "worker_agent_id": WORKER_AGENT_ID}
@@ -296,7 +296,7 @@ class Stage:
         """Handle the queue's messages; nudges count once their delay is over."""
         handled = 0
         while self.queue:
-            self.worker.driving.drive(self.queue.pop(0), self.clock() + self.function_ms)
+            self.worker.resume.drive(self.queue.pop(0), self.clock() + self.function_ms)
             handled += 1
         return handled
 
@@ -304,7 +304,7 @@ class Stage:
         """What the schedule does each minute."""
         ripe = [due for kind in (TASK_DUE, WEBHOOK_DUE, RELEASED_DUE) for due in self.due.ripe(kind, self.clock())]
         for due in ripe:
-            self.worker.driving.fire(due, self.clock() + FUNCTION_MS)
+            self.worker.resume.fire(due, self.clock() + FUNCTION_MS)
         return len(ripe)
 
     def settle_down(self, seconds: float = 0) -> None:

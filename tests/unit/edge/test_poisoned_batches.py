@@ -65,7 +65,7 @@ class Function:
 
         parts = {
             "forward": fire,
-            "driving": SimpleNamespace(fire=fire, drive=drive),
+            "resume": SimpleNamespace(fire=fire, drive=drive),
             "sender": SimpleNamespace(handle=lambda wanted: self.seen.append(wanted.contract_id)),
         }
         with worker_function(name.split(".")[1], clock=lambda: START_MS, telemetry=self.telemetry, **parts) as app:

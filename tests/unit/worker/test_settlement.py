@@ -264,7 +264,7 @@ LASTING = (Paid, PaidUnconfirmed)
 def stale_ways(seen, known, now_ms):
     """The same evidence, too old in each way; what a facilitator says names no block."""
     yield replace(seen, seconds=now_ms // 1000 - 61), known
-    yield seen, {**known, "sent_ms": seen.seconds * 1000 + 1}
+    yield seen, {**known, "last_call_ms": seen.seconds * 1000 + 1}
     if seen.block is not None:
         yield replace(seen, newest_receipt=seen.block + 1), known
 
@@ -285,9 +285,9 @@ class TestReconciling:
     def test_evidence_as_new_as_the_last_call_and_the_newest_receipt_is_fresh(self):
         edge = chain_says(newest_receipt=7, **FAILED)
 
-        assert isinstance(decide(edge, NOW_MS + 60_999, HASH, sent_ms=NOW_MS), NotPaid)
-        assert isinstance(decide(edge, NOW_MS + 61_000, HASH, sent_ms=NOW_MS), Wait)
-        assert isinstance(decide(edge, NOW_MS, HASH, sent_ms=NOW_MS + 1), Wait)
+        assert isinstance(decide(edge, NOW_MS + 60_999, HASH, last_call_ms=NOW_MS), NotPaid)
+        assert isinstance(decide(edge, NOW_MS + 61_000, HASH, last_call_ms=NOW_MS), Wait)
+        assert isinstance(decide(edge, NOW_MS, HASH, last_call_ms=NOW_MS + 1), Wait)
 
     def test_the_reasons_say_why(self):
         assert decide(chain_says(seconds=OVER_S), OVER_MS).reason == "authorization_expired_unused"
@@ -306,10 +306,12 @@ class TestReconciling:
 
     def test_a_call_without_an_answer_may_still_show_for_two_minutes_of_the_chains_time(self):
         for quiet_ms, kind in ((119_999, Wait), (120_000, NotPaid)):
-            assert isinstance(decide(chain_says(**FAILED), NOW_MS + 30_000, HASH, blind_ms=NOW_MS - quiet_ms), kind)
+            sent_ms = NOW_MS - quiet_ms
+            decision = decide(chain_says(**FAILED), NOW_MS + 30_000, HASH, last_call_without_hash_ms=sent_ms)
+            assert isinstance(decision, kind)
 
     def test_nothing_is_settled_again_once_a_transaction_was_named(self):
-        assert isinstance(decide(chain_says(), NOW_MS, HASH, sent_ms=NOW_MS - 600_000), Wait)
+        assert isinstance(decide(chain_says(), NOW_MS, HASH, last_call_ms=NOW_MS - 600_000), Wait)
 
     def test_nothing_is_settled_again_when_facilitators_would_refuse_it(self):
         for left_ms, kind in ((6_000, SettleAgain), (5_000, Wait)):
@@ -336,12 +338,12 @@ class TestReconcilingByVerify:
         late = OVER_MS + 60_000
         seen = verify_says("invalid_exact_evm_payload_authorization_valid_before", late)
 
-        for sent_ms, kind in ((NOW_MS - 60_000, NotPaid), (NOW_MS - 59_999, Wait), (NOW_MS + 90_000, Wait)):
-            assert isinstance(decide(seen, late, funds_missing_ms=NOW_MS, sent_ms=sent_ms), kind)
+        for last_call_ms, kind in ((NOW_MS - 60_000, NotPaid), (NOW_MS - 59_999, Wait), (NOW_MS + 90_000, Wait)):
+            assert isinstance(decide(seen, late, funds_missing_ms=NOW_MS, last_call_ms=last_call_ms), kind)
 
     def test_missing_funds_do_not_count_while_a_lost_call_may_still_show(self):
         for quiet_ms, counts in ((179_999, False), (180_000, True)):
-            found = decide(verify_says(FUNDS_MISSING), NOW_MS, blind_ms=NOW_MS - quiet_ms)
+            found = decide(verify_says(FUNDS_MISSING), NOW_MS, last_call_without_hash_ms=NOW_MS - quiet_ms)
             assert found.funds_missing is counts
 
     def test_a_balance_read_without_the_nonce_is_no_proof(self):

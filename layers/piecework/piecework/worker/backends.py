@@ -170,25 +170,25 @@ class Backends:
 
     def enqueue(self, execution: Execution) -> None:
         """Put a task into the queue. Raises PieceworkError."""
-        from piecework.worker.task.driving import task_message
+        from piecework.worker.task.resume import task_message
 
         self.tasks.send(task_message(execution))
 
     def nudge(self, due: Due, delay_ms: int) -> None:
         """Have a due time looked at after so long. Raises PieceworkError."""
-        from piecework.worker.task.driving import due_message
+        from piecework.worker.task.resume import due_message
 
         self.due_messages.send(due_message(due), delay_ms)
 
     def forward(self, due: Due) -> None:
         """Have a due time looked at by the task function. Raises PieceworkError."""
-        from piecework.worker.task.driving import due_message
+        from piecework.worker.task.resume import due_message
 
         self.tasks.send(due_message(due))
 
     def forward_all(self, portion: Sequence[Due]) -> int:
         """As `forward` for several; how many could not be sent."""
-        from piecework.worker.task.driving import due_message
+        from piecework.worker.task.resume import due_message
 
         try:
             return self.tasks.send_all([due_message(due) for due in portion])

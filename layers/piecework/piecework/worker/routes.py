@@ -15,7 +15,7 @@ from piecework.worker.ids import contract_id, task_id
 from piecework.worker.payment.payments import HEADER, HEADER_BYTES
 from piecework.worker.record.executions import Moved
 from piecework.worker.task.flow import RACES, Hire
-from piecework.worker.task.starting import Ask
+from piecework.worker.task.start import Ask
 from piecework.worker.task.views import Views
 
 CONTRACT_HEADER: Final = "x-contract-id"
@@ -52,7 +52,7 @@ class HireRoutes:
         contract = self.contracts.get(wanted)
         for _ in range(RACES):
             try:
-                execution = self.hire.standing.current(contract) if contract else None
+                execution = self.hire.current.current(contract) if contract else None
             except Moved:
                 continue
             if contract is None or execution is None or execution.task_id != named:
@@ -61,7 +61,7 @@ class HireRoutes:
                 break
             self.hire.count(wanted)
             if execution.state in PENDING:
-                self.hire.standing.wake(execution)
+                self.hire.current.wake(execution)
                 answer = self.views.pending(self.hire.cases.of(contract, execution))
             else:
                 answer = self.views.recorded(execution, contract)  # loads no executor

@@ -19,7 +19,7 @@ from piecework.worker.rates import Rates
 if TYPE_CHECKING:
     from piecework.jsons import Json
     from piecework.worker.answer.bodies import Bodies
-    from piecework.worker.answer.telling import Telling
+    from piecework.worker.answer.partial_output import Listener
     from piecework.worker.contract.contracts import ContractRecord
     from piecework.worker.contract.registration import Registration
     from piecework.worker.payment.cases import Cases
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from piecework.worker.stream.readers import Readers
     from piecework.worker.stream.streams import Streams
     from piecework.worker.task.attempts import Attempts
-    from piecework.worker.task.driving import Driving
-    from piecework.worker.task.flow import Standing
-    from piecework.worker.task.starting import Bounded
+    from piecework.worker.task.flow import CurrentRecord
+    from piecework.worker.task.resume import Resume
+    from piecework.worker.task.start import Bounded
     from piecework.worker.task.views import Views
     from piecework.worker.task.work import Work
     from piecework.worker.webhook.webhooks import Sender
@@ -81,25 +81,25 @@ class WorkerDoor(Backends):
         """POST /execute and GET /tasks/{task_id}."""
         from piecework.worker.routes import HireRoutes
         from piecework.worker.task.flow import Hire
-        from piecework.worker.task.starting import Starting
+        from piecework.worker.task.start import StartAttempt
 
-        starting = Starting(
+        start = StartAttempt(
             executions=self.executions,
             attempts=self.attempts,
             cases=self.cases,
             views=self.views,
             verifying=self._verifying,
             bounded=self.bounded,
-            current=self._standing.current,
-            tell=self.driving.tell,
+            current=self._current.current,
+            tell=self.resume.tell,
             clock=self.clock,
             log=self.telemetry,
         )
         hire = Hire(
             contracts=self.contracts,
             cases=self.cases,
-            standing=self._standing,
-            starting=starting,
+            current=self._current,
+            start=start,
             views=self.views,
             kinds=self._kinds,
             clock=self.clock,
@@ -108,21 +108,21 @@ class WorkerDoor(Backends):
         return HireRoutes(hire, self.contracts, self.views, self.clock, self.settings.max_body_bytes)
 
     @cached_property
-    def driving(self) -> Driving:
+    def resume(self) -> Resume:
         """What a queued task and a due time have done."""
-        from piecework.worker.payment.released import Released
-        from piecework.worker.task.driving import Driving
+        from piecework.worker.payment.voided import VoidedAuthorizations
+        from piecework.worker.task.resume import Resume
 
-        released = Released(
+        voided = VoidedAuthorizations(
             self.contracts, self.executions, self.due_times, self.chain_of, self.clock, self.telemetry, self.counts
         )
-        return Driving(
+        return Resume(
             contracts=self.contracts,
             executions=self.executions,
             cases=self.cases,
             attempts=self.attempts,
             charging=self.charging,
-            released=released,
+            voided=voided,
             due_times=self.due_times,
             announce=self.announce,
             clock=self.clock,
@@ -178,7 +178,7 @@ class WorkerDoor(Backends):
             log=self.telemetry,
             clock=self.clock,
             inline_bytes=self.settings.inline_output_bytes,
-            telling=self.telling,
+            listener=self.listener,
             record_item=record_item,
         )
 
@@ -245,7 +245,7 @@ class WorkerDoor(Backends):
         Announcer(self.deliveries, self.ask_webhook).announce(delivery)
 
     @cached_property
-    def telling(self) -> Telling:
+    def listener(self) -> Listener:
         """Hears what running tasks say of themselves: their streams."""
         from piecework.worker.stream.streams import Recording
 
@@ -287,14 +287,14 @@ class WorkerDoor(Backends):
         )
 
     @cached_property
-    def _standing(self) -> Standing:
-        from piecework.worker.task.flow import Standing
+    def _current(self) -> CurrentRecord:
+        from piecework.worker.task.flow import CurrentRecord
 
-        return Standing(
+        return CurrentRecord(
             executions=self.executions,
             cases=self.cases,
             attempts=self.attempts,
-            tell=self.driving.tell,
+            tell=self.resume.tell,
             nudge=self.nudge,
             clock=self.clock,
             log=self.telemetry,

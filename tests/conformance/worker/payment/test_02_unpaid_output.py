@@ -165,7 +165,7 @@ class Listening(Stage):
 
     def __init__(self, stub):
         self.events = FakeStreamLog()
-        super().__init__(stub, ports={"telling": Recording(self.events)})
+        super().__init__(stub, ports={"listener": Recording(self.events)})
         tasks = HiredTasks(self.contracts, self.executions, self.worker.views.bodies, self.worker.texts)
         self.streams = Streams(self.events, tasks, self.clock)
 

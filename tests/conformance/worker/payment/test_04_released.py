@@ -141,7 +141,7 @@ def test_a_look_that_is_repeated_owes_once(stage):
     stage.clock.now_ms = due.at_ms
 
     for _ in range(2):
-        stage.worker.driving.fire(due, stage.clock())
+        stage.worker.resume.fire(due, stage.clock())
 
     assert len(refunds(stage)) == 1
 

@@ -280,7 +280,7 @@ def test_a_repeated_request_brings_a_lost_settlement_to_its_end_sooner(stage):
     assert stage.post(contract).status == 202
     (due, delay), *_ = stage.nudges
     assert delay == 0
-    stage.worker.driving.fire(due, stage.clock() + 900_000)
+    stage.worker.resume.fire(due, stage.clock() + 900_000)
 
     assert stage.post(contract).status == 200 and stage.charges() == 1
 
@@ -315,9 +315,9 @@ def test_a_runner_that_keeps_dying_fails_the_attempt(stage):
     stage.do = dies
     for _ in range(3):
         with pytest.raises(Crashed):
-            stage.worker.driving.drive(contract.contract_id, stage.clock() + 900_000)
+            stage.worker.resume.drive(contract.contract_id, stage.clock() + 900_000)
         stage.clock.move(16)
-    stage.worker.driving.drive(contract.contract_id, stage.clock() + 900_000)
+    stage.worker.resume.drive(contract.contract_id, stage.clock() + 900_000)
 
     assert stage.state(contract) is State.FAILED_TRANSIENT and len(stage.runs) == 3
     assert stage.standing(contract).outcome.failure.code == "EXECUTION_TRANSIENT"
@@ -364,7 +364,7 @@ def test_two_lookers_at_one_unknown_settlement_settle_once_more_at_most(stage):
     stage.clock.move(60)
     before = stage.settles()
     threads = [
-        threading.Thread(target=lambda: stage.worker.driving.drive(contract.contract_id, stage.clock() + 900_000))
+        threading.Thread(target=lambda: stage.worker.resume.drive(contract.contract_id, stage.clock() + 900_000))
         for _ in range(8)
     ]
     for thread in threads:

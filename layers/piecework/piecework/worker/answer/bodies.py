@@ -13,7 +13,7 @@ from piecework.jsons import Json
 from piecework.worker.answer.deliverables import Deliverables
 from piecework.worker.answer.failures import as_told
 from piecework.worker.answer.outputs import items_of
-from piecework.worker.answer.telling import withheld
+from piecework.worker.answer.partial_output import withheld
 from piecework.worker.contract.contracts import ContractRecord, time_text
 from piecework.worker.door import MESSAGE_CHARACTERS, error_member
 from piecework.worker.errors import CODES, WorkerError

@@ -249,7 +249,7 @@ class Charging:
         settlement = replace(
             known,
             looks=looks,
-            last_call_ms=unsettled_of(case).sent_ms,
+            last_call_ms=unsettled_of(case).last_call_ms,
             status="unresolved" if is_over else "settling",
             funds_missing_ms=now_ms if missing else known.funds_missing_ms,
         )
@@ -308,4 +308,4 @@ def unsettled_of(case: Case) -> Unsettled:
     if settlement.last_call_ms or not settlement.calls:
         return known
     # Written before records said when: no call was sent after the time that the record waits for, or waited for last.
-    return replace(known, sent_ms=execution.due_ms or give_up_ms(known))
+    return replace(known, last_call_ms=execution.due_ms or give_up_ms(known))

@@ -62,10 +62,10 @@ class Unsettled:
     payment: Payment
     terms: PaymentTerms
     hashes: tuple[str, ...] = ()
-    blind_ms: int | None = None  # when the last `/settle` that named no hash was sent
+    last_call_without_hash_ms: int | None = None  # when the last `/settle` that named no hash was sent
     funds_missing_ms: int | None = None  # when `/verify` last said so with the nonce unused
     since_ms: int = 0  # when the task was claimed: its payer may let an authorization live for years
-    sent_ms: int = 0  # when the last `/settle` was sent
+    last_call_ms: int = 0  # when the last `/settle` was sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Evidence:
         """Why what is absent here may be there by now; None if the evidence is fresh."""
         if self.seconds < now_ms // 1000 - MOST_BEHIND_SECONDS:
             return "what was read is far behind the clock"
-        if self.seconds * 1000 < record.sent_ms:
+        if self.seconds * 1000 < record.last_call_ms:
             return "what was read is older than the last call to settle"
         if self.block is not None and self.block < self.newest_receipt:
             return "what was read is older than a receipt that was seen"

@@ -209,11 +209,12 @@ def _refused(record: Unsettled, seen: Evidence, verdict: Verdict, now_ms: int) -
 def _was_missing(record: Unsettled) -> bool:
     """Whether the funds were last seen missing after the last `/settle`, however far behind that was seen."""
     missing_ms = record.funds_missing_ms
-    return missing_ms is not None and missing_ms - MOST_BEHIND_SECONDS * 1000 >= record.sent_ms
+    return missing_ms is not None and missing_ms - MOST_BEHIND_SECONDS * 1000 >= record.last_call_ms
 
 
 def _is_quiet(record: Unsettled, seen: Evidence) -> bool:
-    return record.blind_ms is None or seen.seconds * 1000 - record.blind_ms >= QUIET_MS
+    sent_ms = record.last_call_without_hash_ms
+    return sent_ms is None or seen.seconds * 1000 - sent_ms >= QUIET_MS
 
 
 def _is_over(record: Unsettled, seen: Evidence, now_ms: int) -> bool:

@@ -19,7 +19,7 @@ from piecework.durable.pieces import Overflow
 from piecework.errors import PieceworkError
 from piecework.jsons import Json, canonical, loads
 from piecework.worker.answer.bodies import PAID, Bodies
-from piecework.worker.answer.telling import Telling, without_link
+from piecework.worker.answer.partial_output import Listener, without_link
 from piecework.worker.contract.contracts import ContractRecord, Contracts
 from piecework.worker.door import clean
 from piecework.worker.errors import WorkerError
@@ -111,7 +111,7 @@ class Recorder:
 
 
 @dataclass(slots=True)
-class Recording(Telling):
+class Recording(Listener):
     """Records what the flow's tasks tell, with a recorder for the task at hand."""
 
     log: StreamLog

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from piecework.worker.task.starting import TookTooLong
+from piecework.worker.task.start import TookTooLong
 
 T = TypeVar("T")
 

@@ -38,7 +38,7 @@ from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import Executions, Moved
 from piecework.worker.record.states import Carries, Reply, State, reply_to, situation_of
 from piecework.worker.task.attempts import Attempts
-from piecework.worker.task.starting import Ask, Starting
+from piecework.worker.task.start import Ask, StartAttempt
 from piecework.worker.task.views import Views
 
 RACES: Final = 16  # times that the record may move under one request; ten attempts and five payments are the most
@@ -46,7 +46,7 @@ MOST_GENERATIONS: Final = 3
 
 
 @dataclass(frozen=True)
-class Standing:
+class CurrentRecord:
     """The record as a request finds it: timed out if its time is up, looked at if it waits in vain."""
 
     executions: Executions
@@ -84,8 +84,8 @@ class Hire:
 
     contracts: Contracts
     cases: Cases
-    standing: Standing
-    starting: Starting
+    current: CurrentRecord
+    start: StartAttempt
     views: Views
     kinds: SupportedKinds
     clock: Callable[[], int]
@@ -103,7 +103,7 @@ class Hire:
         self.count(contract.contract_id)
         for _ in range(RACES):
             try:
-                return self._answer(ask, contract, self.standing.current(contract))
+                return self._answer(ask, contract, self.current.current(contract))
             except Moved:
                 continue
         raise WorkerError("INTERNAL_ERROR", "the task kept moving under this request; ask again")
@@ -144,7 +144,7 @@ class Hire:
 
     def _has_moved(self, seen: Execution | None, contract: ContractRecord) -> bool:
         """Whether the record is another one than was seen; a 402 would make its client sign twice."""
-        found = self.standing.executions.read(contract.contract_id)
+        found = self.current.executions.read(contract.contract_id)
         return (found and found.version) != (seen and seen.version)
 
     def _is_lapsed(self, case: Case) -> bool:
@@ -159,12 +159,12 @@ class Hire:
         quote = self.cases.quote(contract)  # refused before anybody pays
         check_input(contract, ask.body)
         if reply in (Reply.START, Reply.START_NEW_GENERATION):
-            return self.starting.anew(ask, quote, before)
+            return self.start.anew(ask, quote, before)
         self.kinds.check(contract.network)
         return self.views.asked(quote, v1=self.kinds.serves(contract.network, 1))
 
     def _pending(self, ask: Ask, case: Case) -> Answer:
-        self.standing.wake(case.execution)
+        self.current.wake(case.execution)
         return self.views.shown(case)
 
     def _repeat(self, ask: Ask, case: Case) -> Answer:
@@ -192,14 +192,14 @@ class Hire:
     def _settle_result(self, ask: Ask, case: Case) -> Answer:
         if not case.execution.has_result:
             self._check_served(case)
-        return self.starting.settle_result(ask, case)
+        return self.start.settle_result(ask, case)
 
     def _retry(self, ask: Ask, case: Case) -> Answer:
-        return self.starting.retry(ask, case)
+        return self.start.retry(ask, case)
 
     def _replace_and_retry(self, ask: Ask, case: Case) -> Answer:
         self._check_served(case)
-        return self.starting.replace_and_retry(ask, case)
+        return self.start.replace_and_retry(ask, case)
 
     def _check_served(self, case: Case) -> None:
         """Pass if there is somebody to do the work; else nobody is asked to pay for it.

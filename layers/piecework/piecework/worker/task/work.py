@@ -27,12 +27,12 @@ from piecework.worker.answer.failures import (
     ended_by_undeployed,
 )
 from piecework.worker.answer.outputs import INLINE_BYTES, Output, OutputRefused, output_of, problem_of
-from piecework.worker.answer.telling import Telling, Told, Unheard
+from piecework.worker.answer.partial_output import Listener, PartialOutput, Unheard
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.payment.cases import Case
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.values import Failure, Item, Kept, TaskOutcome
-from piecework.worker.task.chaining import ChainedSteps
+from piecework.worker.task.chained_steps import ChainedSteps
 
 STEP_DAYS: Final = 2  # a task lives a day
 CHECK_SECONDS: Final = 0.25  # no check of an output takes longer: its steps are bounded
@@ -62,7 +62,7 @@ class Work:
         log: Log,
         clock: Callable[[], int] = now_in_ms,
         inline_bytes: int = INLINE_BYTES,
-        telling: Telling | None = None,
+        listener: Listener | None = None,
         record_item: Callable[[Execution, Item], None] = no_record,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -72,7 +72,7 @@ class Work:
         self._log = log
         self._clock = clock
         self._inline_bytes = inline_bytes
-        self._telling = telling or Unheard()
+        self._listener = listener or Unheard()
         self._record_item = record_item
         self._pause = pause
 
@@ -116,7 +116,7 @@ class Work:
         ends_ms = min(until_ms, execution.ends_at_ms, began_ms + executor.max_duration_ms)
         inputs = self.kept(execution.input)
         folder = f"{execution.contract_id}/{execution.task_id}/g{execution.generation}/{execution.lease.token}"
-        told = Told(execution, folder, self._files, self._texts, self._record_item, self._telling, self._log)
+        told = PartialOutput(execution, folder, self._files, self._texts, self._record_item, self._listener, self._log)
         steps = self._steps_of(execution, is_fresh)
         if is_chained:
             steps = ChainedSteps(steps, lambda: until_ms - self._clock())
@@ -140,7 +140,7 @@ class Work:
         worked_ms = self._clock() - (execution.attempt.started_at_ms or began_ms)
         return Made(TaskOutcome(kept, worked_ms, model, outcome.is_partial), tuple(told.items))
 
-    def _stored(self, execution: Execution, folder: str, output: Output, told: Told) -> Kept | Ended:
+    def _stored(self, execution: Execution, folder: str, output: Output, told: PartialOutput) -> Kept | Ended:
         """The result with its files; what the stores refuse for good ends the attempt, since each try would work anew.
 
         Raises:
@@ -184,7 +184,7 @@ class Work:
         claim = Claim(key, execution.lease.token, execution.body_digest, after=None if is_fresh else State.RUNNING)
         return PieceSteps(self._steps, claim, lambda: self._clock() // 1000 + STEP_DAYS * 86_400)
 
-    def _run_of(self, steps: Steps, ends_ms: int, told: Told, right: Right) -> Run:
+    def _run_of(self, steps: Steps, ends_ms: int, told: PartialOutput, right: Right) -> Run:
         return Run(
             remaining_ms=lambda: ends_ms - self._clock(),
             steps=steps,

@@ -1,4 +1,4 @@
-"""Driving: whatever a record waits for is done by whoever looks at it; called for queue messages and due times (4.2).
+"""Resuming a task: whatever its record waits for is done, upon queue messages and due times (4.2).
 
 A look does nothing when somebody else is at work or the record moved on, so messages may be lost, late or doubled.
 """
@@ -16,7 +16,7 @@ from piecework.worker.contract.contracts import ContractRecord, Contracts
 from piecework.worker.payment.cases import Case, Cases
 from piecework.worker.payment.charging import Charging
 from piecework.worker.payment.facilitator import SETTLE_SECONDS_QUEUED
-from piecework.worker.payment.released import Released
+from piecework.worker.payment.voided import VoidedAuthorizations
 from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
 from piecework.worker.record.executions import Executions, Moved
 from piecework.worker.record.states import State
@@ -27,7 +27,7 @@ RUN_MARGIN_MS: Final = 40_000  # of a function's time, kept for recording and se
 
 
 @dataclass(frozen=True)
-class Driving:
+class Resume:
     """Moves records on."""
 
     contracts: Contracts
@@ -35,7 +35,7 @@ class Driving:
     cases: Cases
     attempts: Attempts
     charging: Charging
-    released: Released
+    voided: VoidedAuthorizations
     due_times: DueTimes
     announce: Callable[[Execution, ContractRecord], None]  # tells the seeker's webhook; may be repeated
     clock: Callable[[], int]
@@ -50,14 +50,14 @@ class Driving:
         if due.kind == WEBHOOK_DUE:
             return self._announce(due)
         if due.kind == RELEASED_DUE:
-            self.released.look(due)
+            self.voided.look(due)
             return None
         if due.kind != TASK_DUE:  # a newer version's; its row is not ours to remove
             raise BadRequest("this version knows no due time of this kind")
-        standing = self.drive(due.id, until_ms)
-        if standing is None or standing.due != due:
+        record = self.drive(due.id, until_ms)
+        if record is None or record.due != due:
             self.due_times.remove(due)
-        return standing
+        return record
 
     def drive(self, contract_id: str, until_ms: int) -> Execution | None:
         """Do what can be done for a contract now; returns the record as it then stands.

@@ -1,4 +1,4 @@
-"""Telling of a task before it ends: progress, finished items, and the text that is being made (specification 4.5, 4.6).
+"""Partial output: what a task says before it ends, which is progress, finished items, and text (4.5, 4.6).
 
 An executor's `run.item` stores a file at once and puts the item into the task's record, where polling lists it. What
 an item holds is kept there only once the task is paid; the stream decides for itself what it may show.
@@ -21,7 +21,7 @@ MOST_ITEMS: Final = 100  # listed before the end; as many as an output may have
 INLINE_BYTES: Final = 1_024  # of an item's content in the record, which DynamoDB keeps under 400 KB in all
 
 
-class Telling(Protocol):
+class Listener(Protocol):
     """Hears what a running task says of itself; may lose it."""
 
     def progress(self, execution: Execution, pct: float, text: str) -> None: ...
@@ -31,7 +31,7 @@ class Telling(Protocol):
     def delta(self, execution: Execution, index: int, text: str) -> None: ...
 
 
-class Unheard(Telling):
+class Unheard(Listener):
     """For doors and tests without streams."""
 
     def progress(self, execution: Execution, pct: float, text: str) -> None:
@@ -45,7 +45,7 @@ class Unheard(Telling):
 
 
 @dataclass(slots=True)
-class Told:
+class PartialOutput:
     """What one attempt has told so far; it never fails the run."""
 
     execution: Execution
@@ -53,7 +53,7 @@ class Told:
     files: Deliverables
     texts: Overflow
     record: Callable[[Execution, Item], None]  # raises PieceworkError
-    telling: Telling
+    listener: Listener
     log: Log
     stored: list[StoredFile] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
@@ -61,11 +61,11 @@ class Told:
 
     def progress(self, pct: float, text: str) -> None:
         """As `Run.progress`."""
-        self.telling.progress(self.execution, pct, text)
+        self.listener.progress(self.execution, pct, text)
 
     def delta(self, text: str) -> None:
         """As `Run.delta`."""
-        self.telling.delta(self.execution, self.deltas, text.encode(errors="replace").decode())
+        self.listener.delta(self.execution, self.deltas, text.encode(errors="replace").decode())
         self.deltas += 1
 
     def item(self, part: Json, artifacts: Sequence[Artifact]) -> None:
@@ -82,7 +82,7 @@ class Told:
             self.log.warning("item_not_told", contract_id=self.execution.contract_id)
             return
         self.items.append(kept)
-        self.telling.item(self.execution, made)
+        self.listener.item(self.execution, made)
 
     def _file(self, artifacts: Sequence[Artifact]) -> Item | None:
         """The last file, stored under its place among all files; those that the limits will refuse are not told."""

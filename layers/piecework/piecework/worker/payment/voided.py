@@ -51,7 +51,7 @@ class Authorized:
 
 
 @dataclass(frozen=True)
-class Released:
+class VoidedAuthorizations:
     """Watches released authorizations."""
 
     contracts: Contracts

@@ -1,4 +1,4 @@
-"""Starting: from a payment to an answer, by way of the claim, the work and the settlement (1.2 steps 6 to 12, 4.1).
+"""Starting an attempt: from a payment to an answer, by claim, work and settlement (1.2 steps 6 to 12, 4.1).
 
 Short work is done inside the request, under a lease; what takes longer than the request has goes on in the queue, as
 `inlined.py` says. Work that is finished is not repeated for that: its result stands, and the queue only settles it.
@@ -62,7 +62,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Starting:
+class StartAttempt:
     """Binds payments and begins attempts."""
 
     executions: Executions
