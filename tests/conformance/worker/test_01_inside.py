@@ -9,13 +9,12 @@ import pytest
 
 from piecework.errors import Unavailable, Unprocessable
 from piecework.extend.executors import Artifact, Outcome, Refused, Retryable
-from piecework.worker.answer.partial_output import Unheard
 from piecework.worker.payment.facilitator import HttpFacilitator, Kinds, unavailable
 from piecework.worker.rates import Rate, Rates
 from piecework.worker.record.states import State
 from tests.support.crash import Crashed
 from tests.support.worker.payments import header
-from tests.support.worker.stage import BASE, BODY, FUNCTION_MS, Stage, score
+from tests.support.worker.stage import BASE, BODY, FUNCTION_MS, NoListener, Stage, score
 
 pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
 
@@ -335,7 +334,9 @@ def test_facilitator_not_supported(stage, stub):
 def test_version_1_is_offered_only_where_it_can_be_settled(stub):
     stage = Stage(stub)
     kinds = stage.worker.facilitator.supported()
-    newer = Stage(stub, ports={"contracts": stage.contracts, "facilitator": OfVersion2(stage.worker.facilitator, kinds)})
+    newer = Stage(
+        stub, ports={"contracts": stage.contracts, "facilitator": OfVersion2(stage.worker.facilitator, kinds)}
+    )
     contract = stage.contract()
 
     assert "accepts" in stage.post(contract).body
@@ -479,7 +480,7 @@ def test_a_partial_result_is_delivered_and_charged_only_where_the_contract_accep
 def test_progress_is_passed_on_with_its_task(stub):
     seen = []
 
-    class Heard(Unheard):
+    class Heard(NoListener):
         def progress(self, execution, pct, text):
             seen.append((execution.task_id, pct, text))
 

@@ -23,7 +23,7 @@ from piecework.durable.due import Due
 from piecework.extend.executors import Executor, Outcome, Run, Task
 from piecework.extend.manifest import Bundle, Entry, Manifest
 from piecework.worker.answer.deliverables import Link
-from piecework.worker.answer.partial_output import Unheard
+from piecework.worker.answer.partial_output import Listener
 from piecework.worker.chain.rpc import RpcChain
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.door import serve
@@ -66,6 +66,10 @@ class FakeFiles:
 
     def exists(self, key: str) -> bool:
         return key in self.objects
+
+
+class NoListener(Listener):
+    """Hears nothing."""
 
 
 class StageBundle(Bundle):
@@ -175,7 +179,7 @@ class Stage:
             "announce": self._announce,
             "bounded": in_thread if inline else (lambda work, seconds: work()),
             "renewal": no_renewal,
-            "listener": Unheard(),
+            "listener": NoListener(),
             "rates": SimpleNamespace(known=lambda contract_id: None),
         }
         settings = {"public_base_url": BASE, "worker_wallets": (), "worker_agent_id": WORKER_AGENT_ID}

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from piecework.worker.task.attempts import Attempts
     from piecework.worker.task.flow import CurrentRecord
     from piecework.worker.task.resume import Resume
-    from piecework.worker.task.start import Bounded
     from piecework.worker.task.views import Views
     from piecework.worker.task.work import Work
     from piecework.worker.webhook.webhooks import Sender
@@ -252,7 +251,7 @@ class WorkerDoor(Backends):
         return Recording(self.stream_log, self.settings.stream_unpaid_output)
 
     @cached_property
-    def bounded(self) -> Bounded:
+    def bounded(self) -> Callable[[Callable[[], None], float], None]:
         """Runs work inside a request for at most so long."""
         from piecework.worker.task.bounding import in_thread
 

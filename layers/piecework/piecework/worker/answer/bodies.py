@@ -43,11 +43,6 @@ class Answer:
     headers: Mapping[str, str]
 
 
-def no_stream(execution: Execution) -> str | None:
-    """For a worker without streams."""
-    return None
-
-
 @dataclass(frozen=True)
 class Bodies:
     """Makes bodies; addresses come from the settings, never from a request."""
@@ -55,7 +50,7 @@ class Bodies:
     public_base_url: str | PublicUrl
     files: Deliverables
     clock: Callable[[], int]
-    stream_url: Callable[[Execution], str | None] = no_stream
+    stream_url: Callable[[Execution], str | None]  # None for a worker without streams
 
     def poll_url(self, execution: Execution) -> str:
         """Where the task can be read."""

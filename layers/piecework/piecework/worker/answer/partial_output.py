@@ -31,19 +31,6 @@ class Listener(Protocol):
     def delta(self, execution: Execution, index: int, text: str) -> None: ...
 
 
-class Unheard(Listener):
-    """For doors and tests without streams."""
-
-    def progress(self, execution: Execution, pct: float, text: str) -> None:
-        pass
-
-    def item(self, execution: Execution, item: Item) -> None:
-        pass
-
-    def delta(self, execution: Execution, index: int, text: str) -> None:
-        pass
-
-
 @dataclass(slots=True)
 class PartialOutput:
     """What one attempt has told so far; it never fails the run."""

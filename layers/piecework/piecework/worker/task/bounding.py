@@ -5,34 +5,30 @@ Nothing stops the thread but its right to run (`right.py`), which it asks before
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
 
 from piecework.worker.task.start import TookTooLong
 
-T = TypeVar("T")
 
-
-def in_thread(work: Callable[[], T], seconds: float) -> T:
+def in_thread(work: Callable[[], None], seconds: float) -> None:
     """Run `work` for at most so many seconds.
 
     Raises:
         TookTooLong: it went on past them.
         BaseException: whatever the work raised.
     """
-    made: list[T] = []
-    raised: list[BaseException] = []
+    ended: list[BaseException | None] = []
 
     def run() -> None:
         try:
-            made.append(work())
+            work()
+            ended.append(None)
         except BaseException as error:  # noqa: BLE001  # handed to the thread that waits
-            raised.append(error)
+            ended.append(error)
 
     thread = threading.Thread(target=run, name="work", daemon=True)
     thread.start()
     thread.join(max(0.0, seconds))
-    if raised:
-        raise raised[0]
-    if not made:
+    if not ended:
         raise TookTooLong
-    return made[0]
+    if ended[0] is not None:
+        raise ended[0]

@@ -6,7 +6,7 @@ Short work is done inside the request, under a lease; what takes longer than the
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from piecework.edge.http import Request
 from piecework.errors import PieceworkError
@@ -26,8 +26,6 @@ from piecework.worker.task.attempts import Attempts
 from piecework.worker.task.inlined import ANSWER_MS, WORK_MS, InlineRun
 from piecework.worker.task.views import Views
 
-T = TypeVar("T")
-
 SHORT_MS: Final = 10_000  # expected work that is done inside the request
 SETTLE_SECONDS: Final = 10.0
 SETTLE_ROOM_MS: Final = 5_000  # no settlement starts inside a request with less than this left
@@ -38,12 +36,6 @@ FARTHEST_SECONDS: Final = 253_402_300_799  # the year 9999; an authorization may
 
 class TookTooLong(Exception):
     """Work went on past the time a request has for it."""
-
-
-class Bounded(Protocol):
-    """Runs work for at most so many seconds. Raises TookTooLong; the work itself cannot be stopped."""
-
-    def __call__(self, work: Callable[[], T], seconds: float) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +62,7 @@ class StartAttempt:
     cases: Cases
     views: Views
     verifying: Verifying
-    bounded: Bounded
+    bounded: Callable[[Callable[[], None], float], None]  # raises TookTooLong after so many seconds; the work goes on
     current: Callable[[ContractRecord], Execution | None]  # the record as it stands
     tell: Callable[[Case], None]
     clock: Callable[[], int]

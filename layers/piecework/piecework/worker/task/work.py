@@ -27,7 +27,7 @@ from piecework.worker.answer.failures import (
     ended_by_undeployed,
 )
 from piecework.worker.answer.outputs import INLINE_BYTES, Output, OutputRefused, output_of, problem_of
-from piecework.worker.answer.partial_output import Listener, PartialOutput, Unheard
+from piecework.worker.answer.partial_output import Listener, PartialOutput
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.payment.cases import Case
 from piecework.worker.record.execution import Execution
@@ -46,10 +46,6 @@ class Made:
     items: tuple[Item, ...] = ()  # what was told before the end
 
 
-def no_record(execution: Execution, item: Item) -> None:
-    """For tests without a record."""
-
-
 class Work:
     """Runs attempts; everything it needs besides the record."""
 
@@ -60,10 +56,10 @@ class Work:
         texts: Overflow,
         steps: StepTable,
         log: Log,
+        listener: Listener,
+        record_item: Callable[[Execution, Item], None],
         clock: Callable[[], int] = now_in_ms,
         inline_bytes: int = INLINE_BYTES,
-        listener: Listener | None = None,
-        record_item: Callable[[Execution, Item], None] = no_record,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._files = files
@@ -72,7 +68,7 @@ class Work:
         self._log = log
         self._clock = clock
         self._inline_bytes = inline_bytes
-        self._listener = listener or Unheard()
+        self._listener = listener
         self._record_item = record_item
         self._pause = pause
 

@@ -114,11 +114,7 @@ class Announcer:
             self.ask(Try(delivery.contract_id, delivery.event_id), 0)
 
 
-class Post(Protocol):
-    """Sends one request to a seeker's server; raises PieceworkError when there is no answer."""
-
-    def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
-        """The status of the answer."""
+Post = Callable[[str, bytes, Mapping[str, str]], int]  # URL, body and headers to the answer's status
 
 
 @dataclass(frozen=True, slots=True)
