@@ -1,4 +1,4 @@
-"""POST /execute and GET /tasks/{task_id}: take a paid task, answer it, tell what became of it."""
+"""POST /execute and GET /tasks/{task_id}: take a paid task, and answer how it stands."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ door = WorkerDoor().ready("resume", "tasks", "due_messages", "telemetry")
 
 
 def look(body: str, until_ms: int) -> None:
-    """Look at the task that a message is about, do what it waits for, and say what came of it."""
+    """Look at the task that a message is about, do what it waits for, and log its state then."""
     message = loads(body)
     due = due_of(message)
     record = door.resume.drive(message["contract_id"], until_ms) if due is None else door.resume.fire(due, until_ms)

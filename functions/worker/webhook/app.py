@@ -11,7 +11,7 @@ door = WorkerDoor().ready("sender", "webhooks", "telemetry")
 
 
 def attempt(body: str) -> None:
-    """Make the try that a message asks for, and say what came of it."""
+    """Make the try that a message asks for, and log its outcome."""
     wanted = try_of(loads(body))
     outcome = door.sender.handle(wanted)
     facts = {"contract_id": wanted.contract_id, "event_id": wanted.event_id, "attempt": wanted.attempt}

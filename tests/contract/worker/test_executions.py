@@ -251,7 +251,7 @@ class TestExecutions:
         other = replace(row, transaction="0x2")
 
         for owed in (row, row, other):
-            executions.owe(owed)
+            executions.add_debt(owed)
 
         month = datetime.fromtimestamp(START_MS // 1000, UTC).strftime("%Y-%m")
         assert [one for one in executions.ledger(month) if one.contract_id == row.contract_id] == [row, other]

@@ -95,7 +95,7 @@ class FakeExecutions(Executions):
             self._weigh(after)
             self.items[contract_id] = after
 
-    def owe(self, row: LedgerRow) -> None:
+    def add_debt(self, row: LedgerRow) -> None:
         with self.lock:
             self.rows += [] if row in self.rows else [row]
 

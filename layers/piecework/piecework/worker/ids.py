@@ -35,7 +35,7 @@ def task_id(text: str) -> str:
 
 
 def new_task_id() -> str:
-    """A fresh task id; whoever knows it and its contract may read the task."""
+    """A fresh task id; anybody who knows it and its contract may read the task."""
     return f"task_{_random()}"
 
 

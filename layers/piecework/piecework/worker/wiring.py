@@ -231,7 +231,7 @@ class WorkerDoor(Backends):
         return tokens.url(self.public_url, execution.contract_id, execution.task_id, self.clock())
 
     def announce(self, execution: Execution, contract: ContractRecord) -> None:
-        """Have the seeker's webhook told of an end. Raises PieceworkError."""
+        """Send the end of a task to the seeker's webhook. Raises PieceworkError."""
         from piecework.worker.webhook.webhooks import Announcer, delivery_of
 
         delivery = delivery_of(

@@ -33,7 +33,7 @@ class Listener(Protocol):
 
 @dataclass(slots=True)
 class PartialOutput:
-    """What one attempt has told so far; it never fails the run."""
+    """What one attempt has shown so far; it never fails the run."""
 
     execution: Execution
     folder: str  # of this lease: `<contract>/<task>/g<generation>/<lease>`
@@ -72,7 +72,7 @@ class PartialOutput:
         self.listener.item(self.execution, made)
 
     def _file(self, artifacts: Sequence[Artifact]) -> Item | None:
-        """The last file, stored under its place among all files; those that the limits will refuse are not told."""
+        """The last file, stored under its place among all files; those that the limits will refuse are left out."""
         if len(artifacts) > MOST_FILES or any(len(artifact.data) > FILE_LIMIT for artifact in artifacts):
             return None
         folder = f"deliverables/{self.folder}"

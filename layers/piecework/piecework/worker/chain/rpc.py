@@ -1,6 +1,6 @@
 """A chain, read only: what became of one EIP-3009 authorization (worker specification 2.8).
 
-    chain: Chain = RpcChain(url, chain_id=8453)          # a node of another chain is none of this one's witnesses
+    chain: Chain = RpcChain(url, chain_id=8453)          # the answers of a node of another chain do not count
     chain.latest() -> Block(number, seconds)             # each raises ChainUnavailable
     chain.receipt(hash, seconds) -> Receipt | None
     chain.nonce_spent(asset, payer, nonce, block) -> bool

@@ -208,7 +208,7 @@ def _check_terms(document: dict[str, Json], rules: WorkerIdentity, now_ms: int) 
     _read("V6", AMOUNT_RULE, lambda: atomic_units(terms["price"]["amount"]))
     if terms["payment_trigger"] != "on_delivery":
         raise ContractInvalid("V7", "terms.payment_trigger must be on_delivery")
-    deadline_ms = _read("V8", "terms.deadline is no date", lambda: time_in_ms(terms["deadline"]))
+    deadline_ms = _read("V8", "terms.deadline is not a date", lambda: time_in_ms(terms["deadline"]))
     if not now_ms < deadline_ms <= now_ms + LONGEST_TERM_MS:
         raise ContractInvalid("V8", "terms.deadline must be in the future, at most 90 days away")
     return network
@@ -256,7 +256,7 @@ def secret_bytes(webhook_secret: str) -> bytes:
     """The key inside a `whsec_` secret.
 
     Raises:
-        ContractInvalid: it is none of 24 to 64 bytes in base64.
+        ContractInvalid: it does not hold 24 to 64 bytes in base64.
     """
     encoded = webhook_secret.removeprefix("whsec_").encode()
     try:

@@ -57,7 +57,7 @@ class Cases:
         """Who would work on a contract now.
 
         Raises:
-            ContractInvalid: nobody serves it.
+            ContractInvalid: this worker has no executor for it.
             ExecutorBroken: its executor cannot be loaded now.
         """
         executor = self.bundle.named(self.offer.name_for(contract.document))
@@ -65,7 +65,7 @@ class Cases:
         return Quote(contract, executor, terms)
 
     def of(self, contract: ContractRecord, execution: Execution) -> Case:
-        """A contract with its record; that is settled and told also where its executor cannot be had any more."""
+        """A contract with its record; the executor may be gone, and the record is settled and answered all the same."""
         try:
             executor = self.deployed(execution)
         except ExecutorBroken:

@@ -58,7 +58,7 @@ from piecework.worker.record.executions import Executions
 from piecework.worker.record.values import Failure, Lease, Settlement
 
 WATCH_MS: Final = 120_000  # the settle-watch
-CALL_MARGIN_MS: Final = 20_000  # beyond the call's own limit; until then nobody else may take the settlement for lost
+CALL_MARGIN_MS: Final = 20_000  # beyond the call's own limit; until then the settlement does not count as lost
 SEEN_SOON_SECONDS: Final = 5  # until a transaction that was named with success is looked for again
 MOST_ROUNDS: Final = 5  # payments that were definitely not taken
 LATE: Final = "invalid_exact_evm_payload_authorization_valid_before"
@@ -108,7 +108,7 @@ class Charging:
         return self._not_sent(called, execution.settlement)
 
     def _asked(self, case: Case, seconds: float, *, first: bool) -> Paid | NotPaid | NotSent | Unknown:
-        """What came of one `/settle`; a success counts once the chain shows its transaction."""
+        """The outcome of one `/settle`; a success counts once the chain shows its transaction."""
         record, ends = unsettled_of(case), self.confirming.now() + seconds
         settled = self.facilitator.settle(record.payment, case.terms, seconds)
         outcome = classify(settled, record.payment, case.terms, first=first)

@@ -77,7 +77,7 @@ class Facilitator(Protocol):
         ...
 
     def settle(self, payment: Payment, terms: PaymentTerms, seconds: float) -> Settled:
-        """Ask for settlement, once; what came of it is for `settlement.classify` to say."""
+        """Ask for settlement, once; `settlement.classify` reads the answer."""
         ...
 
 
@@ -119,7 +119,7 @@ class HttpFacilitator:
         return self._send("POST", "/settle", _question(payment, terms), seconds)
 
     def _trouble(self, call: str, heard: Settled) -> WorkerError:
-        """What the seeker is told where there is no verdict; whatever failed as a call is in the log already."""
+        """What the seeker reads where there is no verdict; a call that failed is in the log already."""
         if isinstance(heard, Answer) and heard.status < 300:
             tell(self._warn, TO, status=heard.status, reason=f"no_verdict_in_{call}")
         return unavailable(_told(heard))

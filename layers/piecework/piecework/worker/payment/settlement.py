@@ -1,4 +1,4 @@
-"""What came of a settlement: PAID, NOT SENT, NOT PAID or UNKNOWN, and how UNKNOWN ends (worker specification 2.8).
+"""The outcome of a settlement: PAID, NOT SENT, NOT PAID or UNKNOWN, and how UNKNOWN ends (worker specification 2.8).
 
     classify(settled, payment, terms, first=…) -> Paid | NotSent | NotPaid | Unknown
         `first`: no earlier `/settle` of this claim may have reached the facilitator
@@ -33,7 +33,7 @@ GIVE_UP_SECONDS: Final = 600  # after an authorization's end
 LONGEST_DOUBT_SECONDS: Final = 2 * 86_400  # from the claim on: the longest task, then the longest usual authorization
 PROOF_MARGIN_SECONDS: Final = 60  # after an authorization's end, for clocks that differ
 FACILITATOR_MARGIN_SECONDS: Final = 6  # facilitators take no authorization that ends sooner
-QUIET_MS: Final = 120_000  # how long a transfer that nobody told us of may take to show on the chain
+QUIET_MS: Final = 120_000  # how long a transfer of which we know nothing may take to show on the chain
 RESEND_SECONDS: Final = (5, 30, 120, 300)
 STALE_SECONDS: Final = 60  # at most, until a witness that stood behind is asked again
 LOOK_SECONDS: Final = (120, 30, 60, 120, 300, 600)  # the first is the watch message sent before `/settle`

@@ -1,4 +1,4 @@
-"""Released authorizations: we never settle them any more, but whoever holds one still may (worker specification 2.9).
+"""Voided authorizations: we never settle them again, but anybody who holds one still can (worker specification 2.9).
 
 When a claim is released, because its input was refused, its payment was not taken, it lapsed or its task failed, a
 due time for it is written in the same transaction. A look asks the chain, once the authorization is over, and daily
@@ -87,7 +87,7 @@ class VoidedAuthorizations:
         return self.due_times.remove(due)
 
     def _unseen(self, released: Authorized, contract: ContractRecord, due: Due, now_ms: int) -> None:
-        """Without a node nobody can be asked. Real money is not forgotten for that: a node may be configured again."""
+        """Without a node the chain cannot be asked. Real money stays watched: a node may be configured again."""
         if contract.network.is_testnet or _is_past(released, now_ms):
             return self.due_times.remove(due)
         self.log.warning("released_payment_unseen", contract_id=released.contract_id)
@@ -101,7 +101,7 @@ class VoidedAuthorizations:
         if execution is not None:
             of_then = replace(execution, generation=released.generation)
             payer, atomic = released.payer, contract.atomic
-            self.executions.owe(ledger_row("refund_due", of_then, contract, atomic, payer, due.at_ms, transaction))
+            self.executions.add_debt(ledger_row("refund_due", of_then, contract, atomic, payer, due.at_ms, transaction))
 
     def _again(self, due: Due, at_ms: int) -> None:
         over_ms = (Authorized.of(due).valid_before + RELEASED_MARGIN_SECONDS) * 1000

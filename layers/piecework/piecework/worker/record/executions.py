@@ -84,7 +84,7 @@ class Executions(Protocol):
     def add_item(self, contract_id: str, lease: str, item: Item) -> None:
         """Add a finished item, outside of versions as a renewal. Raises LeaseLost."""
 
-    def owe(self, row: LedgerRow) -> None:
+    def add_debt(self, row: LedgerRow) -> None:
         """Add a row to the ledger; the same row again changes nothing."""
 
     def ledger(self, month: str) -> list[LedgerRow]:

@@ -87,7 +87,7 @@ class ExecutionsTable(Executions):
         if not self._table.update(_execution_key(contract_id), update, values, condition, ours=ours).done:
             raise LeaseLost("another runner has taken this task over")
 
-    def owe(self, row: LedgerRow) -> None:
+    def add_debt(self, row: LedgerRow) -> None:
         self._table.put(_ledger_item(row))
 
     def ledger(self, month: str) -> list[LedgerRow]:

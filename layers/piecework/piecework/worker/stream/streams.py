@@ -68,7 +68,7 @@ class StreamLog(Protocol):
 
 @dataclass(slots=True)
 class Recorder:
-    """Records what one task tells; a hint that may be lost, so it never fails a run."""
+    """Records the events of one task; they are hints that may be lost, so they never fail a run."""
 
     log: StreamLog
     stream: str
@@ -112,7 +112,7 @@ class Recorder:
 
 @dataclass(slots=True)
 class Recording(Listener):
-    """Records what the flow's tasks tell, with a recorder for the task at hand."""
+    """Records the events of the flow's tasks, with a recorder for the task at hand."""
 
     log: StreamLog
     unpaid_output: bool = False
@@ -160,7 +160,7 @@ class Tasks(Protocol):
     def look(self, contract_id: str, task_id: str) -> Look | None: ...
 
     def item(self, item: Item) -> Item:
-        """An item that was told before the end, as a reader sees it now."""
+        """An item that was finished before the end, as a reader sees it now."""
 
 
 @dataclass(frozen=True, slots=True)

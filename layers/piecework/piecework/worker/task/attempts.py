@@ -107,7 +107,7 @@ class Attempts:
             raise Moved from None
 
     def left(self, execution: Execution) -> None:
-        """Have the record looked at when the lease has lapsed that a request left with its run."""
+        """Ask for a look at the time when the lease lapses that the request leaves to its run."""
         try:
             if execution.due is not None:
                 self.charging.nudge(execution.due, LEASE_MS)

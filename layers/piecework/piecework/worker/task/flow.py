@@ -47,7 +47,7 @@ MOST_GENERATIONS: Final = 3
 
 @dataclass(frozen=True)
 class CurrentRecord:
-    """The record as a request finds it: timed out if its time is up, looked at if it waits in vain."""
+    """The record as a request finds it: timed out if its time is up, and looked at if it is overdue."""
 
     executions: Executions
     cases: Cases
@@ -67,7 +67,7 @@ class CurrentRecord:
         return execution
 
     def wake(self, execution: Execution) -> None:
-        """Have a record looked at whose time has come while nobody works on it."""
+        """Ask for a look at a record that is due while no runner works on it."""
         now_ms = self.clock()
         due = execution.due
         if due is None or execution.is_leased(now_ms) or (due.at_ms > now_ms and not execution.lease.token):
@@ -202,7 +202,7 @@ class Hire:
         return self.start.replace_and_retry(ask, case)
 
     def _check_served(self, case: Case) -> None:
-        """Pass if there is somebody to do the work; else nobody is asked to pay for it.
+        """Pass if the executor is deployed; else the seeker is not asked to pay.
 
         Raises:
             WorkerError: EXECUTION_FAILED; the executor is not deployed any more. Nothing is recorded: it may come back.

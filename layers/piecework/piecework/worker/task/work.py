@@ -43,7 +43,7 @@ class Made:
     """A result that may be delivered."""
 
     outcome: TaskOutcome
-    items: tuple[Item, ...] = ()  # what was told before the end
+    items: tuple[Item, ...] = ()  # shown before the end
 
 
 class Work:

@@ -129,7 +129,7 @@ class Sender:
     warn: Warn = silent
 
     def handle(self, wanted: Try) -> str:
-        """Do what a message asks for; returns what came of it.
+        """Do what a message asks for; returns the outcome.
 
         `delivered`, `failed` (another try will follow), `given_up` and `stopped` are outcomes of a try; `early` and
         `stale` mean that there was none.
