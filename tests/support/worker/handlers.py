@@ -23,6 +23,13 @@ VARIABLES = {
     "POWERTOOLS_METRICS_NAMESPACE": "Piecework",
 }
 
+PLACES = {
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "FACILITATOR_URL": "https://facilitator.example",
+    **{f"PIECEWORK_{name}": "unused" for name in ("CONTRACTS_TABLE", "WORK_TABLE", "DUE_TABLE", "BUCKET")},
+    **{f"PIECEWORK_{name}_QUEUE_URL": "unused" for name in ("TASK", "DUE", "WEBHOOK")},
+}
+
 
 @dataclass
 class Answer:
@@ -83,3 +90,15 @@ def handler(module: str, aws_variables: dict[str, str], **variables: str) -> Ite
     with mock.patch.dict(os.environ, {**kept, **VARIABLES, **aws_variables, **variables}, clear=True):
         sys.modules.pop(module, None)
         yield Handler(importlib.import_module(module).handler)
+
+
+@contextlib.contextmanager
+def worker_function(name: str, **parts: Any) -> Iterator[Any]:
+    """The module of a function, imported anew; `parts` take the place of its door's own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIECEWORK_", "AWS_"))}
+    with mock.patch.dict(os.environ, {**kept, **VARIABLES, **PLACES}, clear=True):
+        sys.modules.pop(f"worker.{name}.app", None)
+        module = importlib.import_module(f"worker.{name}.app")
+        vars(module.door).update(parts)
+        yield module
+        sys.modules.pop(f"worker.{name}.app", None)

@@ -18,7 +18,7 @@ from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.functions import kernel_function
 from tests.support.kernel.stage import KernelStage
 from tests.support.worker.door_fakes import FakeDueTimes
-from tests.support.worker.functions import worker_function
+from tests.support.worker.handlers import worker_function
 
 SCHEDULE = {"source": "aws.events"}
 KINDS = (EXECUTION_DUE, AGENT_DUE, RUNNER_DUE)

@@ -12,7 +12,7 @@ from piecework.edge.batches import handled
 from piecework.errors import Unavailable
 from tests.support.fakes import START_MS
 from tests.support.kernel.functions import kernel_function
-from tests.support.worker.functions import worker_function
+from tests.support.worker.handlers import worker_function
 
 WORKER = ("worker.due.app", "worker.task.app", "worker.webhook.app")
 KERNEL = ("kernel.due.app", "kernel.hosted.app")
