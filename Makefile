@@ -92,7 +92,7 @@ conformance: export CONFORMANCE_SEEKER_KEY := $(SEEKER_KEY)
 conformance: export CONFORMANCE_WORKER_KEY := $(WORKER_KEY)
 conformance: export CONFORMANCE_WORKER_AGENT_ID := $(WORKER_AGENT_ID)
 conformance: export CONFORMANCE_NETWORK := $(NETWORK)
-conformance: .venv/$(STAMP) ## Ask the door at URL=… (any of the three) the conformance cases, with TOKEN=…
+conformance: .venv/$(STAMP) ## Ask the door at URL=… its conformance cases: TOKEN=…, DOOR=runtime|worker|kernel if it cannot be told (docs/conformance.md)
 	$(PY) -m pytest -q -p no:cacheprovider tests/conformance $(PYTEST_ARGS)
 
 .PHONY: bench
