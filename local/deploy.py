@@ -2,9 +2,7 @@
 
 Wrong values are refused before AWS is called: names that the template does not have, values that it does not accept,
 and values that its rules forbid. A changed name of a table or of the bucket is refused too, because CloudFormation
-would make an empty one and leave the old one behind. After the deployment a stack policy refuses that to everybody else
-as
-well.
+would make an empty one and leave the old one behind. After the deployment a stack policy refuses that to others.
 """
 
 import argparse

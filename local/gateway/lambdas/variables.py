@@ -23,8 +23,7 @@ EMULATED_KEY: Final = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/local"  # the emulato
 RPC_URL: Final = "BASE_RPC_URL"
 CHAIN_SEEN: Final = "BASE_CHAIN_SEEN"
 RUNS_EXECUTORS: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # functions that have it run the user's code
-# Local variables, each with the template's variable that a function must have to get it; most stand for a secret or a
-# file.
+# Local variables, each with the template's variable that a function must have to get it; most replace a secret or file.
 LOCAL: Final[Mapping[str, str]] = {
     TOKENS: f"{TOKENS}_SECRET_ARN",
     KERNEL_TOKENS: KERNEL_TOKENS_SECRET,

@@ -204,8 +204,7 @@ class Pieces:
     ) -> Answer:
         """Answer a piece: replay it, wait for its runner until `until_ms`, or run `work` once.
 
-        A lapsed piece is taken over only if at least `needs_ms` milliseconds remain; otherwise its caller will come
-        back.
+        A lapsed piece is taken over only if at least `needs_ms` milliseconds remain; else its caller will come back.
 
         Raises:
             KeyConflict: the key belongs to another fingerprint.

@@ -1,8 +1,7 @@
 """Renewal of a lease in the background, while the work under it runs.
 
 Most work ends before its first renewal, and starting a thread costs as much as the rest of such a piece. So one
-sleeping thread per environment watches the clock, and starts a renewing thread only for work that is still running
-then.
+sleeping thread per environment watches the clock, and starts a renewing thread only for work that still runs then.
 """
 
 import threading

@@ -213,8 +213,7 @@ class Run:
         Raises:
             PolicyDenied: the policy or a person denied the call.
             ToolFailed: the tool was called and failed.
-            Refused: this door does not have tools, the call is inside a step, or `bounds` refuses its id or
-            arguments.
+            Refused: the door does not have tools, the call is inside a step, or `bounds` refuses its parts.
         """
         if _inside.get():
             raise Refused("run.tool cannot be called inside run.step: a recorded step would skip the call")

@@ -1,7 +1,6 @@
 """Reading records and messages of other versions of this code: unknown members are ignored.
 
-Two versions run side by side during every deployment, and after a rollback the older one reads the rows of the newer
-one.
+Two versions run side by side during every deployment, and after a rollback the older reads rows of the newer.
 """
 
 from collections.abc import Mapping

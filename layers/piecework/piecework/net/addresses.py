@@ -58,8 +58,7 @@ def parse_target(url: str) -> Target:
     """Read an absolute http or https URL.
 
     Raises:
-        AddressRefused: the URL has another scheme or credentials, is not plain ASCII, or its host has a misleading
-        form.
+        AddressRefused: the URL has another scheme, credentials, other than plain ASCII, or a host in a misleading form.
     """
     if len(url) > LONGEST_URL or not _PLAIN.fullmatch(url) or "\\" in url:
         raise AddressRefused("the address is not a plain ASCII URL")

@@ -1,7 +1,6 @@
 """The models of POST /execute (runtime specification 2.2 to 2.4): they are published, and they explain a refusal.
 
-A right request is read without them (`messages`), because the import of pydantic takes a fifth of the function's cold
-start.
+A right request is read without them (`messages`), because importing pydantic takes a fifth of a cold start.
 """
 
 from typing import Any
