@@ -38,7 +38,7 @@ SETUP_LOG := build/setup.log
 # What set-up says when it fails: one sentence; the tools' own words go to the log.
 WANTED_PYTHON := make: $(PYTHON) is not a Python 3.11 or newer; name one that is installed: make PYTHON=python3.12 …
 NO_VENV := make: $(PYTHON) cannot make a virtual environment; install its venv module (on Debian: apt install python3-venv)
-TOLD = >>$(SETUP_LOG) 2>&1 || { echo "make: packages for $@ cannot be installed; is the package registry in reach? $(SETUP_LOG) has the details" >&2; exit 1; }
+TOLD = >>$(SETUP_LOG) 2>&1 || { echo "make: packages for $@ cannot be installed; check that the package registry can be reached; $(SETUP_LOG) has the details" >&2; exit 1; }
 SDKS := .venv-rebuno/$(STAMP) .venv-rebuno02/$(STAMP)
 
 .PHONY: help
@@ -59,7 +59,7 @@ test: environments ## Run the tests (build/junit.xml)
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --junitxml=build/junit.xml $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all: environments ## Run every test, the slow ones too
+test-all: environments ## Run all tests, also the slow ones
 	@mkdir -p build
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "slow or not slow" --junitxml=build/junit.xml $(PYTEST_ARGS)
 
@@ -74,7 +74,7 @@ check: .venv/$(STAMP) .venv-sam/$(STAMP) ## Format, lint, types, template, OpenA
 	$(PY) -m local.openapi --check
 
 .PHONY: format
-format: .venv/$(STAMP) ## Put the code into the house format
+format: .venv/$(STAMP) ## Format the code
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
@@ -109,7 +109,7 @@ deploy: build ## Build and deploy: STACK=… PARAMETERS="Name=Value …" (DEPLOY
 	$(PY) -m local.deploy --stack "$(STACK)" --sam=" $(DEPLOY_ARGS)" $(PARAMETERS)
 
 .PHONY: lock
-lock: .venv-uv/$(STAMP) ## Resolve every requirements file anew, with hashes
+lock: .venv-uv/$(STAMP) ## Lock every requirements file again, with hashes
 	$(COMPILE) $(LOCK_ARGS) layers/piecework/requirements.in -o layers/piecework/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/executors/requirements.in -o layers/executors/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/worker/requirements.in -o layers/worker/requirements.txt
