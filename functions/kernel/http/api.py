@@ -9,7 +9,7 @@ from kernel.http import agents, executions, operations, runners
 from kernel.http.doors import Door
 from kernel.http.edge import Edge, refusal
 from piecework.errors import PieceworkError
-from piecework.kernel.errors import InternalError, NotFoundError
+from piecework.kernel.errors import Internal, NotFound
 
 METHOD_NOT_ALLOWED = 405
 PARTS = (operations, executions, agents, runners)
@@ -51,12 +51,12 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     allowed = _allowed(request)
     if allowed:
         return Response(status_code=METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(sorted(allowed))})
-    return refusal(NotFoundError("no such path"))
+    return refusal(NotFound("no such path"))
 
 
 async def _bug(request: Request, error: Exception) -> Response:
     request.app.state.door.bug("kernel")
-    return refusal(InternalError())
+    return refusal(Internal())
 
 
 def _allowed(request: Request) -> set[str]:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from kernel.http.views import tool_body
 from piecework.jsons import Json
-from piecework.kernel.errors import ValidationError
+from piecework.kernel.errors import Invalid
 from piecework.kernel.model.ports import ToolEntry
 
 PAGE_BYTES: Final = 4_000_000  # as JSON: it must fit the 6 MB of a function's answer, as base64
@@ -19,7 +19,7 @@ def page_of(entries: Sequence[ToolEntry], cursor: str) -> tuple[list[Json], str]
     """As many tools after the cursor as a page holds, one at least, and the cursor of the next page, or nothing.
 
     Raises:
-        ValidationError: the cursor is not one that this door has given.
+        Invalid: the cursor is not one that this door has given.
     """
     begin, size, page = _place_of(cursor), 0, list[Json]()
     for entry in entries:
@@ -53,4 +53,4 @@ def _place_of(cursor: str) -> str:
     try:
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("utf-8")
     except (binascii.Error, ValueError):
-        raise ValidationError("the cursor is not one that this door has given") from None
+        raise Invalid("the cursor is not one that this door has given") from None

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 from piecework.edge.http import body_text
 from piecework.errors import BadRequest
 from piecework.kernel.edge import line, refusal_of, request_id
-from piecework.kernel.errors import ValidationError
+from piecework.kernel.errors import Invalid
 
 PROXY: Final = "proxy"
 IPV6_HOST: Final = "ipv6.invalid"
@@ -52,7 +52,7 @@ def repaired(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def refused(message: str) -> dict[str, Any]:
     """The answer to a request whose body cannot be read at all."""
-    status, body = refusal_of(ValidationError(message))
+    status, body = refusal_of(Invalid(message))
     headers = {"content-type": "application/json", "x-request-id": request_id("")}
     return {"statusCode": status, "headers": headers, "body": line(body).decode(), "isBase64Encoded": False}
 

@@ -12,7 +12,7 @@ from kernel.http.reading import ID_LENGTH, Lenient, read
 from kernel.http.views import approval_body, execution_body, row_body
 from piecework.jsons import Json
 from piecework.kernel.edge import checked_id, natural
-from piecework.kernel.errors import ValidationError
+from piecework.kernel.errors import Invalid
 from piecework.kernel.model.ports import Filter
 from piecework.kernel.model.state import Status
 from piecework.kernel.wire.frames import event_body
@@ -134,7 +134,7 @@ def _status(text: str | None) -> Status | None:
     if not text:
         return None
     if text not in list(Status):
-        raise ValidationError(f"status must be one of {', '.join(Status)}")
+        raise Invalid(f"status must be one of {', '.join(Status)}")
     return Status(text)
 
 
@@ -143,6 +143,6 @@ def _labels(texts: list[str]) -> dict[str, Json]:
     for text in texts:
         key, parted, value = text.partition(":")
         if not key or not parted:
-            raise ValidationError("label must read key:value")
+            raise Invalid("label must read key:value")
         labels[key] = value
     return labels

@@ -11,7 +11,7 @@ from kernel.http.edge import NAMED, note
 from piecework.errors import BadRequest
 from piecework.jsons import Json, check_depth, first_value
 from piecework.kernel.edge import ID_BYTES, is_too_long
-from piecework.kernel.errors import ValidationError
+from piecework.kernel.errors import Invalid
 
 BODY_BYTES: Final = 1_048_576
 MAX_DEPTH: Final = 140  # nested containers, as at the other doors
@@ -36,17 +36,17 @@ class Lenient(BaseModel):
     NEEDED: ClassVar[tuple[str, ...]] = ()
 
     def check_needed(self) -> None:
-        """Raises ValidationError naming every needed field that is missing or empty."""
+        """Raises Invalid naming every needed field that is missing or empty."""
         missing = [name for name in self.NEEDED if getattr(self, name) in (None, "")]
         if missing:
-            raise ValidationError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} required")
+            raise Invalid(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} required")
 
 
 async def body_of(request: Request) -> Json:
     """The first JSON value of the body.
 
     Raises:
-        ValidationError: too large, empty, not JSON, or JSON that cannot be kept.
+        Invalid: too large, empty, not JSON, or JSON that cannot be kept.
     """
     raw = await _bytes(request)
     try:
@@ -55,25 +55,25 @@ async def body_of(request: Request) -> Json:
         value = first_value(text)
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except BadRequest as error:
-        raise ValidationError(error.message) from None
+        raise Invalid(error.message) from None
     except UnicodeError:
-        raise ValidationError("the body holds what is not text") from None
+        raise Invalid("the body holds what is not text") from None
     except (ValueError, RecursionError):
-        raise ValidationError("the body is not valid JSON") from None
+        raise Invalid("the body is not valid JSON") from None
     return value
 
 
 async def read(model: type[Body], request: Request) -> Body:
-    """The body as one of our shapes. Raises ValidationError."""
+    """The body as one of our shapes. Raises Invalid."""
     value = await body_of(request)
     if value is not None and not isinstance(value, dict):
-        raise ValidationError("the body must be a JSON object")
+        raise Invalid("the body must be a JSON object")
     try:
         body = model.model_validate({name: field for name, field in (value or {}).items() if field is not None})
     except Misfit as misfit:
         first = misfit.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "body"
-        raise ValidationError(f"{where}: {first['msg']}") from None
+        raise Invalid(f"{where}: {first['msg']}") from None
     note(request, **{name: getattr(body, name) for name in NAMED if getattr(body, name, None)})
     body.check_needed()
     return body
@@ -84,6 +84,6 @@ async def _bytes(request: Request) -> bytes:
     async for part in request.stream():
         size += len(part)
         if size > BODY_BYTES:
-            raise ValidationError("request body too large")
+            raise Invalid("request body too large")
         parts.append(part)
     return b"".join(parts)

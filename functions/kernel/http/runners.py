@@ -14,7 +14,7 @@ from kernel.http.doors import door_of
 from kernel.http.edge import Line
 from kernel.http.reading import Id, Lenient, read
 from piecework.kernel.edge import checked_id
-from piecework.kernel.errors import NotFoundError
+from piecework.kernel.errors import NotFound
 from piecework.kernel.model.ports import ToolEntry
 
 MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
@@ -153,7 +153,7 @@ async def delete(request: Request, runner_id: str) -> Response:
     """Forget a runner: no more jobs, its streams end, its tools leave the directory."""
     door = door_of(request)
     if not await door.call(door.runners.delete, checked_id("runner_id", runner_id)):
-        raise NotFoundError("no such runner")
+        raise NotFound("no such runner")
     return Response(status_code=204)
 
 

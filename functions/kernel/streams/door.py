@@ -5,30 +5,30 @@ from typing import Final
 from fastapi import Request
 
 from piecework.kernel.edge import checked_id, is_too_long, natural
-from piecework.kernel.errors import ValidationError
+from piecework.kernel.errors import Invalid
 from piecework.kernel.model.hosted import HOSTED
 
 MAX_TOOLS: Final = 1_000  # of one connection; each is a row that is written when it connects
 
 
 def ids(request: Request, *names: str) -> list[str]:
-    """Query parameters that must be there. Raises ValidationError."""
+    """Query parameters that must be there. Raises Invalid."""
     values = [request.query_params.get(name, "") for name in names]
     if not all(values):
-        raise ValidationError(f"{' and '.join(names)} are required")
+        raise Invalid(f"{' and '.join(names)} are required")
     for name, value in zip(names, values, strict=True):
         checked_id(name, value)
         if value == HOSTED and name == "consumer_id":
-            raise ValidationError(f"the consumer_id {HOSTED} stands for hosted agents")
+            raise Invalid(f"the consumer_id {HOSTED} stands for hosted agents")
     return values
 
 
 def tools(request: Request) -> list[str]:
-    """The tools that a runner offers; a name that is too long for any call is left out. Raises ValidationError."""
+    """The tools that a runner offers; a name that is too long for any call is left out. Raises Invalid."""
     given = [tool.strip() for tool in request.query_params.get("capabilities", "").split(",")]
     offered = list(dict.fromkeys(tool for tool in given if tool and not is_too_long(tool)))
     if len(offered) > MAX_TOOLS:
-        raise ValidationError(f"capabilities must name at most {MAX_TOOLS} tools")
+        raise Invalid(f"capabilities must name at most {MAX_TOOLS} tools")
     return offered
 
 

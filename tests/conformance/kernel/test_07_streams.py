@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from piecework.kernel.errors import ConflictError, SessionExpired, UnauthorizedError
+from piecework.kernel.errors import Conflict, SessionExpired, Unauthorized
 from piecework.kernel.model.state import Status
 from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.stage import GATED, KernelStage, rotating, supersede
@@ -219,7 +219,7 @@ def test_disconnect_resets(stage):
     stage.pass_time(15, until=lambda: stage.status(execution) is Status.PENDING)
 
     assert stage.types(execution) == [*before, "agent.timeout", "step.cancelled", "execution.reset"]
-    with pytest.raises(UnauthorizedError):
+    with pytest.raises(Unauthorized):
         stage.intend(session, "complete")
     other = stage.agent(consumer_id="two")
     again = other.take("execution.assigned")
@@ -424,7 +424,7 @@ def test_disconnect_gives_an_unstarted_job_to_another_runner(stage):
     [again] = other.of("job.assigned")
     assert (again["step_id"], again["attempt"]) == (step, 1)
     assert again["id"] != job["id"]
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         stage.finish(job)
     stage.finish(again, 7)
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from piecework.kernel.errors import ConflictError
-from piecework.kernel.errors import ValidationError as Invalid
+from piecework.kernel.errors import Conflict, Invalid
 from piecework.kernel.model.state import Status
 from tests.support.fakes import FakeClock
 from tests.support.kernel.stage import KernelStage
@@ -65,7 +64,7 @@ def test_a_late_answer_about_a_step_of_earlier_code_is_a_conflict(stage, tables,
     old = put(stage, tables, "asked_twice")
     before = old.types
 
-    with pytest.raises(ConflictError, match="denied" if step == "denied" else "does not wait"):
+    with pytest.raises(Conflict, match="denied" if step == "denied" else "does not wait"):
         stage.kernel.signal(old.id, "step.approve", {"step_id": old.steps[step], "approved": True})
 
     assert old.types == before

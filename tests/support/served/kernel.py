@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from piecework.kernel.errors import ConflictError, UnauthorizedError
+from piecework.kernel.errors import Conflict, Unauthorized
 from piecework.kernel.model.state import Status
 from tests.support.kernel.desk import Desk, Work
 
@@ -112,7 +112,7 @@ class ServedStage:
         """The answer to a request. Raises what the door's own code would."""
         answer = self._http.post(path, json=body)
         if answer.status_code >= 400:
-            raise {401: UnauthorizedError, 409: ConflictError}.get(answer.status_code, AssertionError)(answer.text)
+            raise {401: Unauthorized, 409: Conflict}.get(answer.status_code, AssertionError)(answer.text)
         return answer.json() if answer.content else None
 
     def create(self, given: Any = None, agent_id: str = "triage") -> str:

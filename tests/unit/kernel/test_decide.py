@@ -2,8 +2,7 @@
 
 import pytest
 
-from piecework.kernel.errors import ConflictError, ExecutionBlocked, ExecutionTerminal, NotFoundError, StepResolved
-from piecework.kernel.errors import ValidationError as Invalid
+from piecework.kernel.errors import Conflict, ExecutionBlocked, ExecutionTerminal, Invalid, NotFound, StepResolved
 from piecework.kernel.model.commands import (
     AgentLost,
     Assign,
@@ -237,9 +236,9 @@ def test_results_of_a_step_that_waits_for_approval_are_refused():
     story = Story().assigned()
     step_id = story.invoke("pay", ASK)
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         succeeded(story, step_id)
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         story.do(JobResult("any", step_id, True, None, "", False))
     assert story.do(Started(step_id, "r")) is False
 
@@ -315,9 +314,9 @@ def test_an_end_with_active_steps_is_refused_and_logs_nothing():
     step_id = story.invoke()
     before = list(story.log)
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         story.act(Intent("complete", output=1))
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         story.act(Intent("fail", error="e"))
     assert story.log == before
 
@@ -353,7 +352,7 @@ def test_a_repeated_key_gets_the_stored_answer_and_logs_nothing():
 
     assert story.invoke(idempotency_key="k") == step_id
     assert story.log == before
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         story.invoke(idempotency_key="k", arguments={"q": "other"})
 
 
@@ -436,7 +435,7 @@ def test_a_step_ends_only_once():
 
     with pytest.raises(StepResolved):
         succeeded(story, step_id)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFound):
         succeeded(story, "unknown")
 
 
@@ -509,7 +508,7 @@ def test_a_start_is_recorded_once_and_never_after_the_end():
     reported(story, step_id)
     assert story.do(Started(step_id, "geo-1")) is False
     assert story.types.count("step.started") == 1
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFound):
         story.do(Started("unknown", "geo-1"))
 
 
@@ -731,7 +730,7 @@ def test_an_execution_has_at_most_five_hundred_active_steps():
     for _ in range(500):
         story.invoke()
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         story.invoke()
     succeeded(story, next(iter(story.state.steps)))
     story.invoke()
@@ -742,7 +741,7 @@ def test_an_execution_stores_at_most_five_hundred_signals():
     for _ in range(500):
         story.signal("go")
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         story.signal("go")
     story.assigned()
     story.wait()

@@ -3,7 +3,7 @@
 import pytest
 
 from piecework.kernel.decide.intents import standing_answer
-from piecework.kernel.errors import ConflictError
+from piecework.kernel.errors import Conflict
 from piecework.kernel.model.changes import IdempotencyRecord
 from piecework.kernel.model.commands import Intent
 from tests.support.kernel.desk import Desk
@@ -34,7 +34,7 @@ def is_repeat(story: Story, key: str, value: object) -> bool:
         return (
             standing_answer(story.read(key), Intent("invoke_tool", "t", [value], True, idempotency_key=key)) is not None
         )
-    except ConflictError:
+    except Conflict:
         return False
 
 
@@ -81,5 +81,5 @@ def test_a_repeat_matches_what_earlier_code_stored(arguments, stored):
     story.answers["k"] = IdempotencyRecord("k", stored, {"accepted": True, "step_id": ""})
 
     assert standing_answer(story.read("k"), intent) == story.answers["k"]
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         standing_answer(story.read("k"), Intent("invoke_tool", "notes.find", [arguments], True, idempotency_key="k"))

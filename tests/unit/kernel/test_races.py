@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from piecework.kernel.errors import ConflictError, KernelError
+from piecework.kernel.errors import Conflict, KernelError
 from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.events import TERMINAL
@@ -124,7 +124,7 @@ def test_a_cancel_and_a_completion_have_one_winner(order):
         def tried(_: House) -> None:
             try:
                 deed()
-            except ConflictError:
+            except Conflict:
                 lost.append(number)
 
         return tried

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from piecework.kernel.errors import (
-    ConflictError,
+    Conflict,
     ExecutionTainted,
     ExecutionTerminal,
-    NotFoundError,
+    Invalid,
+    NotFound,
     ServiceUnavailable,
     SessionExpired,
     SessionNotFound,
     StepResolved,
 )
-from piecework.kernel.errors import ValidationError as Invalid
 from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.ports import ConnectionTaken, Summary, VersionConflict
@@ -48,11 +48,11 @@ def test_an_execution_without_a_consumer_stays_pending(house):
 
 def test_unknown_executions_are_not_found(house):
     for ask in (house.kernel.get, house.kernel.cancel, lambda name: house.kernel.signal(name, "go", None)):
-        with pytest.raises(NotFoundError):
+        with pytest.raises(NotFound):
             ask("nobody")
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFound):
         house.kernel.job_result("r", "j", "nobody", "s", True, None, "", False)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFound):
         house.kernel.started("s", "nobody", "r")
     assert house.kernel.events("nobody", 0, 10) == []
 
@@ -305,7 +305,7 @@ def test_a_result_for_an_unknown_step_frees_its_connection_too(house):
     step_id = house.remote(execution_id)
     job_id = house.job(execution_id, step_id).id
 
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFound):
         house.result(execution_id, "unknown", job_id)
     assert house.store.links[link.connection].job_id == ""
 
@@ -315,7 +315,7 @@ def test_a_result_by_the_agent_for_a_runners_step_is_refused_and_leaves_the_runn
     execution_id = house.running()
     step_id = house.remote(execution_id)
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(Conflict):
         house.kernel.step_result(execution_id, house.session(execution_id), step_id, True, None, "")
 
     assert house.store.links[link.connection].job_id != ""
@@ -470,7 +470,7 @@ def test_a_log_that_contradicts_the_checkpoint_is_a_conflict(house):
     broken = replace(house.state(execution_id).steps[step_id], status="failed")
     house.store.kept[execution_id].execution = replace(house.state(execution_id), steps={step_id: broken})
 
-    with pytest.raises(ConflictError, match="tainted"):
+    with pytest.raises(Conflict, match="tainted"):
         house.kernel.step_result(execution_id, house.session(execution_id), step_id, True, None, "")
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from piecework.edge.tokens import Tokens
 from piecework.errors import PieceworkError, Unavailable
 from piecework.jsons import Json
-from piecework.kernel.errors import InternalError, KernelError, ServiceUnavailable, UnauthorizedError, ValidationError
+from piecework.kernel.errors import Internal, Invalid, KernelError, ServiceUnavailable, Unauthorized
 
 ID_BYTES: Final = 256
 MAX_REQUEST_ID_BYTES: Final = 128
@@ -25,12 +25,12 @@ def authorize(sent: str, tokens: Tokens) -> str:
     Returns the token's name, or nothing where there is none.
 
     Raises:
-        UnauthorizedError: no `Authorization` header, another scheme, or a secret that is not a token's.
+        Unauthorized: no `Authorization` header, another scheme, or a secret that is not a token's.
     """
     credential = sent.encode("latin-1", "replace")
     matches = [name for name, secret in tokens if hmac.compare_digest(credential, f"Bearer {secret}".encode())]
     if tokens and not matches:
-        raise UnauthorizedError
+        raise Unauthorized
     return matches[0] if matches else ""
 
 
@@ -71,9 +71,9 @@ def natural(text: str | None, default: int, most: int | None = None) -> int:
 
 
 def checked_id(name: str, text: str) -> str:
-    """Raises ValidationError when an id in a path or a query is too long."""
+    """Raises Invalid when an id in a path or a query is too long."""
     if is_too_long(text):
-        raise ValidationError(f"{name} must be at most {ID_BYTES} bytes")
+        raise Invalid(f"{name} must be at most {ID_BYTES} bytes")
     return text
 
 
@@ -85,4 +85,4 @@ def is_too_long(text: str) -> bool:
 def _known(error: PieceworkError) -> KernelError:
     if isinstance(error, Unavailable):
         return ServiceUnavailable("database not reachable")
-    return ValidationError(error.message) if error.code == "bad_request" else InternalError()
+    return Invalid(error.message) if error.code == "bad_request" else Internal()

@@ -20,7 +20,7 @@ class KernelError(PieceworkError):
         return f"{self.prefix}{self.message}"
 
 
-class ValidationError(KernelError):
+class Invalid(KernelError):
     """A shape, length or value that is not accepted; also a session that belongs to another execution."""
 
     code = "VALIDATION_ERROR"
@@ -28,7 +28,7 @@ class ValidationError(KernelError):
     prefix = "validation error: "
 
 
-class UnauthorizedError(KernelError):
+class Unauthorized(KernelError):
     """No token, or not a known one."""
 
     code = "UNAUTHORIZED"
@@ -38,14 +38,14 @@ class UnauthorizedError(KernelError):
         super().__init__(message)
 
 
-class SessionNotFound(UnauthorizedError):
+class SessionNotFound(Unauthorized):
     """Nobody was ever given this session, or what it was given for is gone."""
 
     def __init__(self) -> None:
         super().__init__("session not found")
 
 
-class SessionExpired(UnauthorizedError):
+class SessionExpired(Unauthorized):
     """The session has lapsed or was replaced by another."""
 
     prefix = "session expired: "
@@ -54,7 +54,7 @@ class SessionExpired(UnauthorizedError):
         super().__init__("the execution is no longer tied to this consumer")
 
 
-class NotFoundError(KernelError):
+class NotFound(KernelError):
     """No such execution, step or runner."""
 
     code = "NOT_FOUND"
@@ -62,7 +62,7 @@ class NotFoundError(KernelError):
     prefix = "not found: "
 
 
-class ConflictError(KernelError):
+class Conflict(KernelError):
     """The state of the execution does not allow it."""
 
     code = "CONFLICT"
@@ -70,19 +70,19 @@ class ConflictError(KernelError):
     prefix = "conflict: "
 
 
-class ExecutionTerminal(ConflictError):
+class ExecutionTerminal(Conflict):
     """The execution has ended."""
 
     prefix = "execution is in terminal state: "
 
 
-class ExecutionBlocked(ConflictError):
+class ExecutionBlocked(Conflict):
     """The execution waits for a signal or a person."""
 
     prefix = "execution is blocked: "
 
 
-class StepResolved(ConflictError):
+class StepResolved(Conflict):
     """The step has ended, or its job is not the current one."""
 
     prefix = "step already resolved"
@@ -91,7 +91,7 @@ class StepResolved(ConflictError):
         super().__init__(f": {detail}" if detail else "")
 
 
-class AlreadyDecided(ConflictError):
+class AlreadyDecided(Conflict):
     """A person has answered about the step, and that stands."""
 
     def __init__(self, step_id: str, *, approved: bool, by: str | None, at: str | None) -> None:
@@ -100,7 +100,7 @@ class AlreadyDecided(ConflictError):
         self.details = {"step_id": step_id, "approved": approved, "by": by, "at": at}
 
 
-class ExecutionTainted(ConflictError):
+class ExecutionTainted(Conflict):
     """The execution's log contradicts itself."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class ServiceUnavailable(KernelError):
     prefix = "service unavailable: "
 
 
-class InternalError(KernelError):
+class Internal(KernelError):
     """A bug; its text stays in the log."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import checks
-from piecework.kernel.errors import AlreadyDecided, ConflictError, ValidationError
+from piecework.kernel.errors import AlreadyDecided, Conflict, Invalid
 from piecework.kernel.model.changes import StepRecord
 from piecework.kernel.model.commands import Signal
 from piecework.kernel.model.evolve import ALIAS, DECISIONS
@@ -53,19 +53,19 @@ def said(execution: Execution, command: Signal) -> Said:
     """What an answer says.
 
     Raises:
-        ValidationError: the payload is not an answer, or leaves open about which step.
+        Invalid: the payload is not an answer, or leaves open about which step.
         ExecutionTerminal: the same, where nothing can be answered any more.
     """
     payload: Json = command.payload
     if not isinstance(payload, dict):
         checks.not_ended(execution)
-        raise ValidationError("the payload of an approval is an object")
+        raise Invalid("the payload of an approval is an object")
     step_id = _step_named(execution, command, payload)
     approved = payload.get("approved", False if command.type == DENY else None)
     if not isinstance(approved, bool):
-        raise ValidationError("payload.approved is true or false")
+        raise Invalid("payload.approved is true or false")
     if approved and command.type == DENY:
-        raise ValidationError(f"{DENY} says no; leave payload.approved out, or send step.approve")
+        raise Invalid(f"{DENY} says no; leave payload.approved out, or send step.approve")
     reason = payload.get("reason")
     return Said(step_id, approved, reason if isinstance(reason, str) and reason else DENIED)
 
@@ -84,8 +84,8 @@ def late(execution: Execution, read: Read, command: Signal, answer: Said) -> dic
     Raises:
         AlreadyDecided: another answer stands, or another caller's.
         ExecutionTerminal: the execution has ended, and the step was never answered.
-        ValidationError: nobody was asked about such a step.
-        ConflictError: the step was cancelled before anybody answered.
+        Invalid: nobody was asked about such a step.
+        Conflict: the step was cancelled before anybody answered.
     """
     record = read.step
     if record is not None and record.decided is not None:
@@ -97,10 +97,10 @@ def late(execution: Execution, read: Read, command: Signal, answer: Said) -> dic
         raise AlreadyDecided(record.id, approved=False, by=None, at=None)
     checks.not_ended(execution)
     if record is None:
-        raise ValidationError("payload.step_id names no step of this execution")
+        raise Invalid("payload.step_id names no step of this execution")
     if record.asked is False:
-        raise ValidationError("payload.step_id names a step that needs no approval")
-    raise ConflictError("the step does not wait for an approval any more")
+        raise Invalid("payload.step_id names a step that needs no approval")
+    raise Conflict("the step does not wait for an approval any more")
 
 
 def _step_named(execution: Execution, command: Signal, payload: dict[str, Json]) -> str:
@@ -110,9 +110,9 @@ def _step_named(execution: Execution, command: Signal, payload: dict[str, Json])
         if command.type == ALIAS and execution.blocked and not execution.has_answered:
             return execution.blocked.ref
         why = ": another step of this execution was answered before" if execution.has_answered else ""
-        raise ValidationError(f"payload.step_id is required{why}")
+        raise Invalid(f"payload.step_id is required{why}")
     if not isinstance(named, str) or not named:
-        raise ValidationError("payload.step_id is the id of a step")
+        raise Invalid("payload.step_id is the id of a step")
     return named
 
 

@@ -1,13 +1,13 @@
 """What is checked before a command is decided, in the specification's order (sections 1.3, 1.6)."""
 
 from piecework.kernel.errors import (
-    ConflictError,
+    Conflict,
     ExecutionBlocked,
     ExecutionTainted,
     ExecutionTerminal,
-    NotFoundError,
+    Invalid,
+    NotFound,
     StepResolved,
-    ValidationError,
 )
 from piecework.kernel.model.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Intent
 from piecework.kernel.model.ports import Consumer, Read
@@ -19,27 +19,27 @@ ERROR_BYTES = 4096
 
 
 def lengths(intent: Intent) -> None:
-    """Raises ValidationError when a text of an intent is too long."""
+    """Raises Invalid when a text of an intent is too long."""
     for name, text, limit in (
         ("tool_id", intent.tool_id, ID_BYTES),
         ("signal_type", intent.signal_type, ID_BYTES),
         ("error", intent.error, ERROR_BYTES),
     ):
         if len(text.encode("utf-8", "surrogatepass")) > limit:
-            raise ValidationError(f"intent.{name} is longer than {limit} bytes")
+            raise Invalid(f"intent.{name} is longer than {limit} bytes")
 
 
 def fields(intent: Intent) -> None:
-    """Raises ValidationError when an intent lacks what its type needs."""
+    """Raises Invalid when an intent lacks what its type needs."""
     if intent.type not in (INVOKE_TOOL, WAIT, COMPLETE, FAIL):
-        raise ValidationError("intent.type must be invoke_tool, wait, complete or fail")
+        raise Invalid("intent.type must be invoke_tool, wait, complete or fail")
     for kind, name, text in (
         (INVOKE_TOOL, "tool_id", intent.tool_id),
         (WAIT, "signal_type", intent.signal_type),
         (FAIL, "error", intent.error),
     ):
         if intent.type == kind and not text:
-            raise ValidationError(f"{kind} needs intent.{name}")
+            raise Invalid(f"{kind} needs intent.{name}")
 
 
 def is_connected(consumer: Consumer | None, now_ms: int) -> bool:
@@ -63,7 +63,7 @@ def not_ended(execution: Execution) -> None:
 
 
 def takes_intents(execution: Execution) -> None:
-    """Raises ConflictError unless intents are accepted now: tainted, terminal, blocked."""
+    """Raises Conflict unless intents are accepted now: tainted, terminal, blocked."""
     sound(execution)
     not_ended(execution)
     if execution.status is Status.BLOCKED:
@@ -71,15 +71,15 @@ def takes_intents(execution: Execution) -> None:
 
 
 def takes_another_step(execution: Execution) -> None:
-    """Raises ConflictError when an execution has as many active steps as its checkpoint can hold."""
+    """Raises Conflict when an execution has as many active steps as its checkpoint can hold."""
     if len(execution.steps) >= MAX_ACTIVE_STEPS:
-        raise ConflictError(f"an execution has at most {MAX_ACTIVE_STEPS} active steps")
+        raise Conflict(f"an execution has at most {MAX_ACTIVE_STEPS} active steps")
 
 
 def known(read: Read) -> Execution:
-    """Raises NotFoundError when there is no such execution."""
+    """Raises NotFound when there is no such execution."""
     if read.execution is None:
-        raise NotFoundError("no such execution")
+        raise NotFound("no such execution")
     return read.execution
 
 
@@ -92,16 +92,16 @@ def open_step(read: Read, step_id: str) -> Step:
     """The active step that a result is about.
 
     Raises:
-        NotFoundError: no such step.
+        NotFound: no such step.
         StepResolved: it has ended.
-        ConflictError: it still waits for an approval.
+        Conflict: it still waits for an approval.
     """
     execution = known(read)
     step = execution.steps.get(step_id)
     if step is None:
         if read.step is None:
-            raise NotFoundError("no such step")
+            raise NotFound("no such step")
         raise StepResolved
     if awaits_approval(execution, step_id):
-        raise ConflictError("the step waits for an approval")
+        raise Conflict("the step waits for an approval")
     return step

@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import checks
-from piecework.kernel.errors import ConflictError
+from piecework.kernel.errors import Conflict
 from piecework.kernel.model import metrics
 from piecework.kernel.model.change_builder import ChangeBuilder, Decision, Entry
 from piecework.kernel.model.changes import IdempotencyRecord, StepRecord
@@ -41,13 +41,13 @@ def standing_answer(read: Read, intent: Intent) -> IdempotencyRecord | None:
     """The answer that a repeat gets, or None when the key is unused or free again.
 
     Raises:
-        ConflictError: the key stands for another intent.
+        Conflict: the key stands for another intent.
     """
     answered, execution = read.answered, checks.known(read)
     if answered is None or _is_free(answered, execution, read, intent):
         return None
     if not intent.is_told_by(answered.fingerprint):
-        raise ConflictError("the idempotency key was used for another intent")
+        raise Conflict("the idempotency key was used for another intent")
     return answered
 
 
@@ -61,8 +61,8 @@ def needs_verdict(read: Read, intent: Intent) -> bool:
     """Check an intent that is no repeat; whether the policy is to be asked about it.
 
     Raises:
-        ConflictError: the execution takes no intents, or no more steps.
-        ValidationError: the intent lacks what its type needs.
+        Conflict: the execution takes no intents, or no more steps.
+        Invalid: the intent lacks what its type needs.
     """
     if standing_answer(read, intent):
         return False
@@ -257,7 +257,7 @@ def _fail(builder: ChangeBuilder, intent: Intent) -> Answer:
 
 def _all_ended(execution: Execution) -> None:
     if execution.steps:
-        raise ConflictError(f"{len(execution.steps)} steps are still active")
+        raise Conflict(f"{len(execution.steps)} steps are still active")
 
 
 def _accept(builder: ChangeBuilder, intent: Intent, details: IntentDetails) -> str:

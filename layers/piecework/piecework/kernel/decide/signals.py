@@ -3,7 +3,7 @@
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import answers, checks
 from piecework.kernel.decide.answers import Said
-from piecework.kernel.errors import ConflictError
+from piecework.kernel.errors import Conflict
 from piecework.kernel.model.change_builder import ChangeBuilder, Decision
 from piecework.kernel.model.changes import Decided, Outcome
 from piecework.kernel.model.commands import Signal
@@ -28,7 +28,7 @@ def signal(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
     checks.not_ended(state)
     resumes = state.blocked == Blocked("signal", command.type)
     if not resumes and len(state.signals) >= MAX_STORED_SIGNALS:
-        raise ConflictError(f"an execution stores at most {MAX_STORED_SIGNALS} signals")
+        raise Conflict(f"an execution stores at most {MAX_STORED_SIGNALS} signals")
     received = _received(builder, command)
     if resumes:
         builder.append("execution.resumed", resumed_by_signal(command.type), cause=received.id, chain=received.id)

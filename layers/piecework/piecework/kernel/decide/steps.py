@@ -5,7 +5,7 @@ from dataclasses import replace
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import checks
-from piecework.kernel.errors import ConflictError, StepResolved
+from piecework.kernel.errors import Conflict, StepResolved
 from piecework.kernel.model.change_builder import ChangeBuilder, Decision, queued
 from piecework.kernel.model.changes import Outcome, QueuedJob
 from piecework.kernel.model.commands import Dispatch, JobResult, Requeue, Started, StepResult
@@ -21,7 +21,7 @@ def step_result(builder: ChangeBuilder, read: Read, command: StepResult) -> Deci
     checks.sound(builder.state)
     step = checks.open_step(read, command.step_id)
     if step.remote:
-        raise ConflictError("the step is remote: only the runner that has its job reports it")
+        raise Conflict("the step is remote: only the runner that has its job reports it")
     builder.keep_session()
     _end(builder, step, success=command.success, data=command.data, error=command.error)
     return Decision(builder.change())

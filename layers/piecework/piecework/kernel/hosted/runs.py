@@ -27,7 +27,7 @@ from piecework.extend.bounds import REASON_BYTES
 from piecework.extend.executors import Executor, Log, Outcome, Run, Task
 from piecework.extend.faults import fault_of
 from piecework.extend.right import Right, RightLost
-from piecework.kernel.errors import ConflictError, UnauthorizedError
+from piecework.kernel.errors import Conflict, Unauthorized
 from piecework.kernel.hosted.tasks import deadline_ms, output_problem, task_of
 from piecework.kernel.hosted.tools import Diverged, Halt, Tools
 from piecework.kernel.model.commands import COMPLETE, FAIL, Intent
@@ -170,7 +170,7 @@ class Hosted:
         )
 
     def _halted(self, view: Details, halt: Halt) -> End:
-        return self._fail(view, str(halt)) if isinstance(halt, Diverged) else End(type(halt).__name__.lower())
+        return self._fail(view, str(halt)) if isinstance(halt, Diverged) else End(halt.word)
 
     def _refused(self, view: Details, error: PieceworkError, tries: int) -> End:
         if not error.retryable:
@@ -194,7 +194,7 @@ class Hosted:
         """Record the end, unless the execution has moved on: then nothing that was made counts."""
         try:
             self.kernel.intent(view.execution.id, session_of(view), intent)
-        except (ConflictError, UnauthorizedError):
+        except (Conflict, Unauthorized):
             return End("gone")
         return End(word)
 

@@ -5,18 +5,18 @@ failure, a denial, or not yet, which ends the run until there is an answer.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from piecework.errors import PolicyDenied, ToolFailed
 from piecework.extend.right import Stopped
 from piecework.jsons import Json
 from piecework.kernel.decide.intents import must_look_up_step, standing_answer
 from piecework.kernel.errors import (
-    ConflictError,
+    Conflict,
     ExecutionBlocked,
     ExecutionTainted,
     ExecutionTerminal,
-    UnauthorizedError,
+    Unauthorized,
 )
 from piecework.kernel.model.changes import IdempotencyRecord, Outcome
 from piecework.kernel.model.commands import INVOKE_TOOL, Intent
@@ -36,19 +36,27 @@ FEWER_CALLS: Final = (
 
 
 class Halt(Stopped):
-    """Ends a run from inside for what its execution waits for, or has come to."""
+    """Ends a run from inside for what its execution waits for, or has come to; `word` says so in the log."""
+
+    word: ClassVar[str]
 
 
 class Suspended(Halt):
     """A tool has not answered yet: its answer starts the run again."""
 
+    word = "suspended"
+
 
 class Gone(Halt):
     """The execution has ended, or is not this run's any more: nothing that follows would count."""
 
+    word = "gone"
+
 
 class Diverged(Halt):
     """The run calls otherwise than what was recorded; the execution fails with this text."""
+
+    word = "failed"
 
 
 class Tools:
@@ -95,9 +103,9 @@ class Tools:
             if standing is not None:
                 return _recorded(standing, read)
             answer = self._kernel.intent(self._execution_id, self._session_id, intent)
-        except (ExecutionTerminal, ExecutionTainted, ExecutionBlocked, UnauthorizedError) as error:
+        except (ExecutionTerminal, ExecutionTainted, ExecutionBlocked, Unauthorized) as error:
             raise Gone(error.text) from None
-        except ConflictError:
+        except Conflict:
             raise Diverged(OTHER_CALL.format(place=self._calls)) from None
         if not answer["accepted"]:
             raise PolicyDenied(str(answer["error"]))

@@ -8,7 +8,7 @@ from typing import Final
 from piecework.jsons import Json
 from piecework.kernel.decide import checks
 from piecework.kernel.decide import intents as decide_intents
-from piecework.kernel.errors import ConflictError
+from piecework.kernel.errors import Conflict
 from piecework.kernel.model.change_builder import Decision
 from piecework.kernel.model.commands import Intent, TakeIntent
 from piecework.kernel.model.ports import Executions, Read, VersionConflict
@@ -95,7 +95,7 @@ class Intents:
         """
         try:
             return decide_intents.needs_verdict(read, intent)
-        except ConflictError:
+        except Conflict:
             if read.answered or not intent.idempotency_key or permit.has_looked_again:
                 raise
             permit.has_looked_again = True

@@ -10,7 +10,7 @@ from piecework.kernel.decide import checks
 from piecework.kernel.decide.answers import needs_another_look
 from piecework.kernel.decide.command import decide_new
 from piecework.kernel.decide.signals import step_let_through
-from piecework.kernel.errors import ConflictError, NotFoundError, SessionExpired
+from piecework.kernel.errors import Conflict, NotFound, SessionExpired
 from piecework.kernel.model import timers
 from piecework.kernel.model.change_builder import Decision
 from piecework.kernel.model.commands import (
@@ -87,7 +87,7 @@ class Kernel:
         """An execution as it is now; timers that have come are settled first.
 
         Raises:
-            NotFoundError: no such execution.
+            NotFound: no such execution.
         """
         view = self._view(execution_id)
         if not timers.must_expire(view.execution, self._around.clock(), self._settings):
@@ -99,7 +99,7 @@ class Kernel:
         """A page of executions, newest first, and the cursor of the next one; empty when there is none.
 
         Raises:
-            ValidationError: this door did not give the cursor out.
+            Invalid: this door did not give the cursor out.
         """
         return page_of(self._executions.rows(which, place_of(cursor), limit + 1), limit)
 
@@ -107,8 +107,8 @@ class Kernel:
         """End an execution for its client.
 
         Raises:
-            NotFoundError: no such execution.
-            ConflictError: it has ended.
+            NotFound: no such execution.
+            Conflict: it has ended.
         """
 
         def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
@@ -122,9 +122,9 @@ class Kernel:
         """Something from outside for an execution, by the token of that name; `already` when it was done before.
 
         Raises:
-            NotFoundError: no such execution.
-            ConflictError: it has ended, or another answer about the step stands.
-            ValidationError: an approval that does not fit.
+            NotFound: no such execution.
+            Conflict: it has ended, or another answer about the step stands.
+            Invalid: an approval that does not fit.
         """
         command, looks = Signal(signal_type, payload, by=by), iter((True,))
 
@@ -193,7 +193,7 @@ class Kernel:
         """A runner has begun a step; only the first report of an active step is recorded.
 
         Raises:
-            NotFoundError: no such execution or step.
+            NotFound: no such execution or step.
         """
 
         def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
@@ -216,8 +216,8 @@ class Kernel:
         """A runner reports a job; whatever comes of it, its connection is idle then.
 
         Raises:
-            NotFoundError: no such execution or step.
-            ConflictError: the step has ended, or this is not its current job.
+            NotFound: no such execution or step.
+            Conflict: the step has ended, or this is not its current job.
         """
         command = JobResult(job_id, step_id, success, data, error, retryable)
 
@@ -227,7 +227,7 @@ class Kernel:
 
         try:
             self._commits.run(execution_id, attempt, step_id=step_id)
-        except (NotFoundError, ConflictError):
+        except (NotFound, Conflict):
             self._free_late(runner_id, job_id)
             raise
 
@@ -268,7 +268,7 @@ class Kernel:
     def _view(self, execution_id: str) -> Details:
         view = self._executions.view(execution_id)
         if view is None:
-            raise NotFoundError("no such execution")
+            raise NotFound("no such execution")
         return view
 
     def _with_connections(self, read: Read, command: Signal, step: Step, taken: int) -> Signal:

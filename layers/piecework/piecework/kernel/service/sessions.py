@@ -1,7 +1,7 @@
 """Whether a session still counts: its agent showed itself lately, or its consumer's stream lives (section 1.3)."""
 
 from piecework.kernel.decide import checks
-from piecework.kernel.errors import SessionExpired, SessionNotFound, ValidationError
+from piecework.kernel.errors import Invalid, SessionExpired, SessionNotFound
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.ports import Agents, Executions, Read
 from piecework.kernel.model.state import Execution, Session
@@ -19,7 +19,7 @@ class Sessions:
         Raises:
             SessionNotFound: no such session was ever given out.
             SessionExpired: it has lapsed, or its execution has moved on.
-            ValidationError: it belongs to another execution.
+            Invalid: it belongs to another execution.
         """
         execution = read.execution
         if execution and execution.session and execution.session.id == session_id:
@@ -34,7 +34,7 @@ class Sessions:
         session = owner.session if owner else None
         if owner is None or session is None or session.id != session_id or not self.lives(owner, session, now_ms):
             raise SessionExpired
-        raise ValidationError("the session belongs to another execution")
+        raise Invalid("the session belongs to another execution")
 
     def lives(self, execution: Execution, session: Session, now_ms: int) -> bool:
         """Whether a session counts; only one without a recent sign of life costs a request."""

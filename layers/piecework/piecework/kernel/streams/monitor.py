@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from piecework.errors import PieceworkError
-from piecework.kernel.errors import NotFoundError
+from piecework.kernel.errors import NotFound
 from piecework.kernel.model.events import TERMINAL
 from piecework.kernel.model.ports import Executions
 from piecework.kernel.settings import KernelSettings
@@ -21,10 +21,10 @@ class Monitor:
     def __init__(
         self, execution_id: str, after: int, executions: Executions, settings: KernelSettings, clock: Callable[[], int]
     ) -> None:
-        """Raises NotFoundError when there is no such execution."""
+        """Raises NotFound when there is no such execution."""
         execution = executions.read(execution_id).execution
         if execution is None:
-            raise NotFoundError(f"execution {execution_id}")
+            raise NotFound(f"execution {execution_id}")
         self._id, self._after, self._executions = execution_id, after, executions
         self._clock = clock
         self.heartbeat_ms, self._next_round = settings.heartbeat_ms, clock() + settings.heartbeat_ms

@@ -59,7 +59,7 @@ class Streams:
         return PushStream(feed, self.outbox, self.settings, self.clock)
 
     def monitor(self, execution_id: str, after: int) -> Monitor:
-        """Follow an execution's log. Raises NotFoundError."""
+        """Follow an execution's log. Raises NotFound."""
         return Monitor(execution_id, after, self.stores.executions, self.settings, self.clock)
 
     def keeper(self) -> Keeper:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from piecework.kernel.errors import ValidationError
+from piecework.kernel.errors import Invalid
 from piecework.kernel.model.ports import Summary
 
 LIST_BYTES: Final = 4_000_000  # of labels in one answer: it must fit the 6 MB of a function's, as base64
@@ -42,7 +42,7 @@ def place_of(cursor: str) -> tuple[int, str] | None:
     """The place a cursor stands for; None for no cursor.
 
     Raises:
-        ValidationError: it is none of ours.
+        Invalid: it is none of ours.
     """
     if not cursor:
         return None
@@ -50,9 +50,9 @@ def place_of(cursor: str) -> tuple[int, str] | None:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         created, parted, execution_id = raw.decode("utf-8").partition("|")
     except (binascii.Error, ValueError):
-        raise ValidationError("the cursor is not one that this door has given") from None
+        raise Invalid("the cursor is not one that this door has given") from None
     if not (created.isascii() and created.isdecimal() and len(created) <= 15 and parted and execution_id):
-        raise ValidationError("the cursor is not one that this door has given")
+        raise Invalid("the cursor is not one that this door has given")
     return int(created), execution_id
 
 
