@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from kernel.http.reading import Lenient
 from local.openapi.parts import COUNT, REF, STRING, Schema, an_object, ref
-from piecework.kernel.model.events import TYPES
+from piecework.kernel.model.payloads import PAYLOADS
 from piecework.kernel.model.state import Status
 
 UUID: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}
@@ -38,7 +38,7 @@ ANSWERS: Final[dict[str, Schema]] = {
             "id": UUID,
             "execution_id": UUID,
             "step_id": STRING,
-            "type": {"enum": list(TYPES)},
+            "type": {"enum": list(PAYLOADS)},
             "schema_version": {"const": 1},
             "timestamp": TIME,
             "payload": {"type": "object"},

@@ -13,8 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from piecework.kernel.errors import KernelError
 from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.events import TERMINAL, TYPES, Event
+from piecework.kernel.model.events import TERMINAL, Event
 from piecework.kernel.model.evolve import evolve, fold
+from piecework.kernel.model.payloads import PAYLOADS
 from piecework.kernel.model.state import Execution, Status, Step
 from piecework.kernel.policy.verdicts import Decision, Verdict
 from tests.support.kernel.house import House, Killed
@@ -300,7 +301,7 @@ def lives(histories: int, **more: Any) -> None:
 def test_the_log_tells_the_truth_through_crashes_and_clock_jumps():
     lives(100)
 
-    rare = {name: seen[name] for name in TYPES if seen[name] < 50}
+    rare = {name: seen[name] for name in PAYLOADS if seen[name] < 50}
     assert not rare
 
 
@@ -308,4 +309,4 @@ def test_the_log_tells_the_truth_through_crashes_and_clock_jumps():
 def test_the_log_tells_the_truth_through_two_thousand_histories():
     lives(2_000)
 
-    assert min(seen[name] for name in TYPES) >= 50
+    assert min(seen[name] for name in PAYLOADS) >= 50

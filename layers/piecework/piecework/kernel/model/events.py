@@ -11,29 +11,6 @@ SCHEMA_VERSION: Final = 1
 TERMINAL: Final = frozenset({"execution.completed", "execution.failed", "execution.cancelled"})
 SESSIONS: Final = uuid.UUID("6f1b8f0e-5a5c-4d0c-9a53-6d1c2f7e9b11")  # the namespace of their names; an arbitrary one
 TELL_SESSIONS: Final = frozenset({"execution.started", "agent.timeout"})  # whose payloads name one
-TYPES: Final = (
-    "execution.created",
-    "execution.started",
-    "execution.blocked",
-    "execution.resumed",
-    "execution.completed",
-    "execution.failed",
-    "execution.cancelled",
-    "execution.reset",
-    "intent.accepted",
-    "intent.denied",
-    "step.created",
-    "step.dispatched",
-    "step.started",
-    "step.completed",
-    "step.failed",
-    "step.timed_out",
-    "step.retried",
-    "step.cancelled",
-    "step.approval_required",
-    "signal.received",
-    "agent.timeout",
-)
 
 
 @dataclass(frozen=True, slots=True)
