@@ -24,24 +24,32 @@ def recorded(piece: Piece, body: bytes = b"answer", state: State = State.DONE) -
     return replace(piece, state=state, lease_until_ms=0, body=body)
 
 
-@pytest.fixture(params=["fake", "dynamodb", "lost answers"])
-def place(request):
-    """A client and a table of its own; None for the fake."""
-    if request.param == "fake":
-        return None
-    aws = request.getfixturevalue("embedded_aws")
-    client = aws.client("dynamodb")
-    return LostAnswers(client) if request.param == "lost answers" else client, aws.new_table()
+def a_place(fixture, answers=lambda client: client):
+    """A client of the embedded AWS and a table of its own."""
+    aws = fixture("embedded_aws")
+    return answers(aws.client("dynamodb")), aws.new_table()
 
 
-@pytest.fixture
-def table(place):
-    return PiecesTable(*place) if place else FakePieceTable(FakeClock())
+TABLES = {  # each is made from the fixtures that it asks for
+    "fake": lambda fixture: FakePieceTable(FakeClock()),
+    "dynamodb": lambda fixture: PiecesTable(*a_place(fixture)),
+    "lost answers": lambda fixture: PiecesTable(*a_place(fixture, LostAnswers)),
+}
+STEPS = {
+    "fake": lambda fixture: FakePieceTable(FakeClock()),
+    "dynamodb": lambda fixture: result_steps(*a_place(fixture), FakeClock()),
+    "lost answers": lambda fixture: result_steps(*a_place(fixture, LostAnswers), FakeClock()),
+}
 
 
-@pytest.fixture
-def steps(place):
-    return result_steps(*place, FakeClock()) if place else FakePieceTable(FakeClock())
+@pytest.fixture(params=TABLES)
+def table(request):
+    return TABLES[request.param](request.getfixturevalue)
+
+
+@pytest.fixture(params=STEPS)
+def steps(request):
+    return STEPS[request.param](request.getfixturevalue)
 
 
 @pytest.fixture
