@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -13,25 +14,11 @@ from local.build.assemble import locked_packages
 from local.build.findings import LIMIT_BYTES, findings, folder_bytes
 from local.build.target import BuildError, Target
 from local.build.tools import find_python
+from local.template import Template
 
-FUNCTIONS = [
-    "ExecuteFunction",
-    "VerifyFunction",
-    "CapabilitiesFunction",
-    "AgentEventsFunction",
-    "ArtifactsFunction",
-    "AuthorizerFunction",
-    "HireFunction",
-    "ContractsFunction",
-    "TaskFunction",
-    "WebhookFunction",
-    "WorkerStreamsFunction",
-    "WorkerDueFunction",
-    "KernelFunction",
-    "KernelStreamsFunction",
-    "KernelDueFunction",
-    "KernelHostedFunction",
-]
+ROOT = Path(__file__).resolve().parents[2]
+EVERY_DOOR = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
+FUNCTIONS = Template.load(ROOT / "template.yaml", EVERY_DOOR).of_type("AWS::Serverless::Function")
 LAYERS = ["PieceworkLayer", "ExecutorsLayer", "HireLayer", "KernelLayer"]
 HANDLERS = {  # scripts start these
     "worker/streams/run.sh": "worker.streams.app.app",

@@ -58,6 +58,17 @@ def deployed(transformed: dict[str, Any]) -> Callable[..., Template]:
 
 
 @pytest.fixture
+def build_command() -> Callable[[str], str]:
+    """What `sam build` runs for a function."""
+
+    def command(function: str) -> str:
+        make = ["make", "--silent", "--dry-run", "--directory", str(ROOT / "functions"), f"build-{function}"]
+        return subprocess.run(make, capture_output=True, text=True, check=True).stdout
+
+    return command
+
+
+@pytest.fixture
 def root() -> Path:
     return ROOT
 

@@ -381,14 +381,13 @@ def test_the_ladder_fits_into_the_life_of_a_message():
     assert sum(LADDER_SECONDS) < 4 * 86_400  # re-queued every 15 minutes, so no message is old in any case
 
 
-def test_the_build_has_a_target_for_every_function_and_layer(root, worker):
-    made = (root / "functions/Makefile").read_text("utf-8")
+def test_the_build_has_a_target_for_every_function_and_layer(root, worker, build_command):
     layers = (root / "layers/Makefile").read_text("utf-8")
 
     for name in FUNCTIONS:
         handler = worker.of_type("AWS::Serverless::Function")[f"{name}Function"]["Handler"]
         folder = "/".join(re.split("[./]", handler)[:2])
-        assert f"build-{name}Function:\n\t$(BUILD) {folder} " in made
+        assert f" local.build function {folder} " in build_command(f"{name}Function")
         assert (root / "functions" / folder / "app.py").is_file()
     assert "build-HireLayer:" in layers
 
