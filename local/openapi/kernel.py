@@ -58,6 +58,16 @@ STREAMS: Final[dict[str, Schema]] = {
         "parameters": [path_parameter("execution_id", IN_PATH), *asks(after_sequence=AFTER)["parameters"], LAST_EVENT],
     },
 }
+TAGS: Final = {  # the first words of the paths
+    "agents": "what agents' processes ask for and report",
+    "approvals": "steps that wait for a person",
+    "executions": "executions, their log and their signals",
+    "health": "whether the door is alive",
+    "metrics": "numbers for operators",
+    "ready": "whether storage answers",
+    "runners": "jobs of tool runners",
+    "tools": "the directory of tools",
+}
 
 
 def document() -> Schema:
@@ -75,7 +85,7 @@ def document() -> Schema:
             "Executions of agents, their steps and their log. Unknown members are ignored.",
         ),
         "servers": servers(8789),
-        "tags": tags(paths),
+        "tags": tags(paths, TAGS),
         "paths": tagged(paths, "docs/kernel/overview.md"),
         "components": {
             "schemas": schemas(),

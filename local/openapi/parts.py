@@ -10,26 +10,6 @@ Schema = dict[str, Any]
 REF: Final = "#/components/schemas/{model}"
 STRING: Final[Schema] = {"type": "string"}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-TAGS: Final = {  # the first words of all paths
-    "agent-events": "events of an agent's life",
-    "agents": "what agents' processes ask for and report",
-    "approvals": "steps that wait for a person",
-    "artifacts": "bytes of evidence",
-    "capabilities": "what the runtime serves",
-    "contracts": "signed contracts",
-    "execute": "work",
-    "executions": "executions, their log and their signals",
-    "health": "whether the door is alive",
-    "healthz": "whether the door is alive",
-    "manifest": "who works here, and for what price",
-    "metrics": "numbers for operators",
-    "ready": "whether storage answers",
-    "runners": "jobs of tool runners",
-    "stream": "a task as it goes on",
-    "tasks": "tasks and their results",
-    "tools": "the directory of tools",
-    "verify": "verdicts",
-}
 SHA256: Final[Schema] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 
 
@@ -88,9 +68,9 @@ def tagged(paths: Mapping[str, Schema], page: str) -> dict[str, Schema]:
     }
 
 
-def tags(paths: Mapping[str, Schema]) -> list[Schema]:
-    """Every tag of the paths."""
-    return [{"name": name, "description": TAGS[name]} for name in sorted({_tag(path) for path in paths})]
+def tags(paths: Mapping[str, Schema], described: Mapping[str, str]) -> list[Schema]:
+    """Every tag of the paths, which is their first word, as it is described."""
+    return [{"name": name, "description": described[name]} for name in sorted({_tag(path) for path in paths})]
 
 
 def _tag(path: str) -> str:

@@ -88,6 +88,14 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     "/artifacts/{digest}/{token}": ("Fetch evidence bytes", None, None, (404, 503)),
 }
+TAGS: Final = {  # the first words of the paths
+    "agent-events": "events of an agent's life",
+    "artifacts": "bytes of evidence",
+    "capabilities": "what the runtime serves",
+    "execute": "work",
+    "health": "whether the door is alive",
+    "verify": "verdicts",
+}
 
 
 def document() -> Schema:
@@ -100,7 +108,7 @@ def document() -> Schema:
             "What a WattSwarm kernel calls. Unknown members are ignored; errors are never 408 or 429.",
         ),
         "servers": servers(8787),
-        "tags": tags(paths),
+        "tags": tags(paths, TAGS),
         "paths": tagged(paths, "README.md and the page of this endpoint in docs/"),
         "components": {
             "schemas": {**request_schemas(), **ANSWERS},

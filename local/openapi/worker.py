@@ -56,6 +56,14 @@ PAYMENTS: Final[list[Schema]] = [
     }
     for version, name in sorted(HEADER.items(), reverse=True)
 ]
+TAGS: Final = {  # the first words of the paths
+    "contracts": "signed contracts",
+    "execute": "work",
+    "healthz": "whether the door is alive",
+    "manifest": "who works here, and for what price",
+    "stream": "a task as it goes on",
+    "tasks": "tasks and their results",
+}
 
 
 def document() -> Schema:
@@ -71,7 +79,7 @@ def document() -> Schema:
             "HIRE/1.0 execution phase, paid through x402. No login: contracts are signed, tasks paid.",
         ),
         "servers": servers(8788),
-        "tags": tags(paths),
+        "tags": tags(paths, TAGS),
         "paths": tagged(paths, "docs/worker/overview.md"),
         "components": {"schemas": schemas()},
         "security": [],

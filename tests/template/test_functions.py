@@ -5,8 +5,8 @@ import re
 import pytest
 
 from piecework.settings import RuntimeSettings
+from tests.support.runtime.deployed import GRANTS
 
-FUNCTIONS = ["Execute", "Verify", "Capabilities", "AgentEvents", "Artifacts", "Authorizer"]
 EDGE_SECONDS = 29  # API Gateway's integration time-out unless a route says otherwise
 
 
@@ -15,11 +15,11 @@ def functions(template):
     return template.of_type("AWS::Serverless::Function")
 
 
-def test_the_functions_are_the_six_of_the_door(functions):
-    assert list(functions) == [f"{name}Function" for name in FUNCTIONS]
+def test_the_functions_are_those_of_the_door(functions):
+    assert list(functions) == [f"{name}Function" for name in GRANTS]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", GRANTS)
 def test_a_function_is_described_logged_and_released_through_its_alias(template, functions, name):
     function = functions[f"{name}Function"]
 
@@ -30,7 +30,7 @@ def test_a_function_is_described_logged_and_released_through_its_alias(template,
     assert template.of_type("AWS::Logs::LogGroup")[f"{name}LogGroup"]["RetentionInDays"] == "30"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", GRANTS)
 @pytest.mark.parametrize("metric", ["Errors", "Throttles"])
 def test_a_function_has_an_alarm_for_errors_and_throttles(load_template, name, metric):
     topic = "arn:aws:sns:us-east-1:000000000000:operators"
@@ -91,7 +91,7 @@ def test_every_allowed_time_out_has_its_number(raw_template):
     assert all(row == {"Milliseconds": int(key)} for key, row in table.items())
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", GRANTS)
 def test_zero_means_unreserved(load_template, template, name):
     reserved = load_template(**{f"{name}ReservedConcurrency": "7"}).of_type("AWS::Serverless::Function")
 
@@ -135,12 +135,11 @@ def test_every_parameter_is_described_and_grouped(raw_template):
     assert all(body["Description"] for body in raw_template["Parameters"].values())
 
 
-def test_the_build_has_a_target_for_every_function_and_layer(root, template):
-    functions = (root / "functions/Makefile").read_text("utf-8")
+def test_the_build_has_a_target_for_every_function_and_layer(root, template, build_command):
     layers = (root / "layers/Makefile").read_text("utf-8")
 
     for name, body in template.of_type("AWS::Serverless::Function").items():
         folder = "/".join(re.split("[./]", body["Handler"])[:2])
-        assert f"build-{name}:\n\t$(BUILD) {folder} " in functions
+        assert f" local.build function {folder} " in build_command(name)
     for name in template.of_type("AWS::Serverless::LayerVersion"):
         assert f"build-{name}:" in layers

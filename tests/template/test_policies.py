@@ -2,34 +2,7 @@
 
 import pytest
 
-TABLE = "arn:aws:dynamodb:us-east-1:000000000000:table/piecework-results"
-EVIDENCE = "arn:aws:s3:::piecework-local/evidence/*"
-RESULTS = "arn:aws:s3:::piecework-local/results/*"
-TOKENS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:tokens-AbCdEf"
-EXECUTOR_SECRET = "arn:aws:secretsmanager:us-east-1:000000000000:secret:executors-AbCdEf"
-EXECUTOR_POLICY = "arn:aws:iam::000000000000:policy/executors"
-HOOK_POLICY = "arn:aws:iam::000000000000:policy/hooks"
-TRACES = {("xray:PutTraceSegments", "*"), ("xray:PutTelemetryRecords", "*")}
-
-PIECES = {("dynamodb:GetItem", TABLE), ("dynamodb:PutItem", TABLE), ("dynamodb:UpdateItem", TABLE)}
-
-GRANTS = {
-    "Execute": TRACES
-    | PIECES
-    | {
-        ("s3:PutObject", EVIDENCE),
-        ("s3:PutObjectTagging", EVIDENCE),  # how long it is kept
-        ("s3:PutObject", RESULTS),
-        ("s3:PutObjectTagging", RESULTS),
-        ("s3:GetObject", RESULTS),
-        ("secretsmanager:GetSecretValue", EXECUTOR_SECRET),
-    },
-    "Verify": TRACES | {("s3:GetObject", EVIDENCE)},
-    "Capabilities": set(),
-    "AgentEvents": PIECES | {("secretsmanager:GetSecretValue", EXECUTOR_SECRET)},
-    "Artifacts": {("s3:GetObject", EVIDENCE)},
-    "Authorizer": {("secretsmanager:GetSecretValue", TOKENS)},
-}
+from tests.support.runtime.deployed import EXECUTOR_POLICY, EXECUTOR_SECRET, GRANTS, HOOK_POLICY, TOKENS, TRACES
 
 
 def statements(template, name):

@@ -3,16 +3,9 @@
 import pytest
 
 from piecework.runtime.door import ROUTES
+from tests.support.runtime.deployed import SERVED_BY
 
 CATCH_ALL = {"/", "/{proxy+}"}
-SERVED_BY = {
-    ("/execute", "post"): "ExecuteFunction",
-    ("/verify", "post"): "VerifyFunction",
-    ("/capabilities", "get"): "CapabilitiesFunction",
-    ("/health", "get"): "CapabilitiesFunction",
-    ("/agent-events", "post"): "AgentEventsFunction",
-    ("/artifacts/{digest}/{token}", "get"): "ArtifactsFunction",
-}
 
 
 @pytest.fixture
