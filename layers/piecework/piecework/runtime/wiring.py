@@ -21,8 +21,8 @@ from piecework.settings import RuntimeSettings, needed
 if TYPE_CHECKING:
     from piecework.aws.bucket import EvidenceBucket
     from piecework.aws.clients import Clients
-    from piecework.aws.pieces_table import PiecesTable
     from piecework.aws.steps_table import StepsTable
+    from piecework.durable.pieces import PieceTable
     from piecework.edge.http import Request
     from piecework.extend.event_hook import EventHook
     from piecework.extend.policies import Policy
@@ -198,7 +198,7 @@ class RuntimeDoor:
         return Clients(self._env.get("AWS_ENDPOINT_URL"))
 
     @cached_property
-    def _table(self) -> PiecesTable:
+    def _table(self) -> PieceTable:
         from piecework.aws.pieces_table import PiecesTable
 
         (name,) = needed(self._env, "PIECEWORK_TABLE")
