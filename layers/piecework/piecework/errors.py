@@ -2,6 +2,67 @@
 
 Doors map classes to their own statuses and bodies; code never reads a message to decide. Messages reach callers, so
 they name members and limits, never values, secrets or paths.
+
+A family ends in `Error`: a base that a door or a whole part raises. Everything else says what happened. All families,
+with the module of each class that is not here:
+
+    PieceworkError
+        AddressRefused                      net.addresses
+        BadRequest
+            SchemaRejected                  schemas.references
+        CallFailed                          net.http_client
+            BodyTooLarge                    net.http_client
+            FetchTimedOut                   net.http_client
+            Unreachable                     net.http_client
+        ChainUnavailable                    worker.chain.rpc
+        InProgress
+        Internal
+        KernelError                         kernel.errors
+            Conflict                        kernel.errors
+                AlreadyDecided              kernel.errors
+                ExecutionBlocked            kernel.errors
+                ExecutionTainted            kernel.errors
+                ExecutionTerminal           kernel.errors
+                StepResolved                kernel.errors
+            Internal                        kernel.errors
+            Invalid                         kernel.errors
+            NotFound                        kernel.errors
+            ServiceUnavailable              kernel.errors
+            Unauthorized                    kernel.errors
+                SessionExpired              kernel.errors
+                SessionNotFound             kernel.errors
+        KeyConflict
+        LeaseLost
+        MethodNotAllowed
+        Moved                               worker.record.executions
+        NoValidOutput
+        NotFound
+        NotProven                           worker.payment.charging
+        PolicyBindingInvalid
+        Refused
+            InputRefused
+            PolicyDenied
+            ToolFailed
+        ReleasedFailure                     durable.pieces
+        RequestRejected
+        Retryable
+            UpstreamFailed
+                QuestionRejected            models.chat
+        SettingsError
+            PolicyInvalid                   kernel.policy.reading
+        StoredFailure                       runtime.execute.flow
+        TooLarge
+        Unauthorized
+        Unavailable
+            ExecutorBroken                  extend.broken
+        Unprocessable
+            TaskTypeUnknown
+        UnsupportedMediaType
+        WorkerError                         worker.errors
+            ContractConflict                worker.contract.contracts
+            ContractInvalid                 worker.errors
+            NonceTaken                      worker.record.executions
+            PaymentInvalid                  worker.payment.payments
 """
 
 from collections.abc import Mapping
