@@ -30,13 +30,13 @@ def test_a_payment_that_was_not_taken_is_a_call_and_unpaid(stage):
     assert stage.counted == {"SettleCalls": 1, "SettlementUnpaid": 1}
 
 
-def test_an_uncertain_settlement_is_counted_at_each_look_from_the_fourth_on(stub):
+def test_an_uncertain_settlement_is_counted_at_each_look_once_it_is_about_ten_minutes_old(stub):
     stage = Stage(stub, with_chain=False)
     hired(stage, "500")
     stub.say("verify", "500")
     assert stage.counted == {"SettleCalls": 1}
 
-    for seconds, counted in ((180, 0), (180, 1), (300, 2)):  # looks after 30 s, 1, 2, 5 min, and on whole minutes
+    for seconds, counted in ((360, 0), (300, 1), (600, 2)):  # looks after 30 s, 1, 2, 5, 10 min, and on whole minutes
         stage.settle_down(seconds)
         assert stage.counted["SettlementUnknownLong"] == counted
 

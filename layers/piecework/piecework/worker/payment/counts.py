@@ -17,7 +17,9 @@ UNPAID: Final = "SettlementUnpaid"
 UNKNOWN_LONG: Final = "SettlementUnknownLong"
 UNRESOLVED: Final = "SettlementUnresolved"
 STRANGE: Final = "SettlementAlarm"
-LONG_LOOKS: Final = 4  # the fourth look comes 3.5 minutes after an uncertain answer, or later
+LONG_LOOKS: Final = (
+    5  # the watch message counts as one; this look comes 8.5 minutes after an uncertain answer, or later
+)
 
 
 @dataclass(frozen=True, slots=True)
