@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from piecework.errors import PieceworkError
+from piecework.jsons import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class WorkerError(PieceworkError):
         self,
         code: str,
         message: str,
-        details: Mapping[str, Any] | None = None,
+        details: Mapping[str, Json] | None = None,
         retryable: bool | None = None,
         *,
         contract_id: str | None = None,

@@ -9,9 +9,10 @@ request teaches holds for all. A caller can write neither the id nor the stage; 
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from piecework.errors import SettingsError
+from piecework.jsons import Json
 
 SUFFIX: Final = "PIECEWORK_URL_SUFFIX"
 
@@ -28,7 +29,7 @@ class PublicUrl:
         """The setting where it says something, else what requests will tell."""
         return cls(given, env.get("AWS_REGION", ""), env.get(SUFFIX) or "amazonaws.com")
 
-    def learn(self, context: Mapping[str, Any]) -> None:
+    def learn(self, context: Mapping[str, Json]) -> None:
         """Take the address from a request's context, unless it is known."""
         api, stage = context.get("apiId"), context.get("stage")
         if not self._url and api and stage:

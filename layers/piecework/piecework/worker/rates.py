@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from piecework.edge.http import Request
+from piecework.jsons import Json
 from piecework.worker.errors import WorkerError
 from piecework.worker.ids import CONTRACT_ID
 
@@ -79,6 +80,6 @@ class Rates:
         return 0.0 if allowed else (1 - left) / rate.per_second
 
 
-def source_of(context: Mapping[str, Any]) -> str:
+def source_of(context: Mapping[str, Json]) -> str:
     """The address that a request came from, as the edge says."""
     return str((context.get("identity") or {}).get("sourceIp") or "")

@@ -16,7 +16,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
@@ -171,14 +171,14 @@ def _logs(value: Json) -> list[Log]:
     return [_log(_object(entry)) for entry in value if not _object(entry).get("removed")]
 
 
-def _log(entry: Mapping[str, Any]) -> Log:
+def _log(entry: Mapping[str, Json]) -> Log:
     address, topics, data, transaction = (entry.get(n) for n in ("address", "topics", "data", "transactionHash"))
     if not isinstance(topics, list):
         raise ChainUnavailable("the node's logs make no sense")
     return Log(_lower(address), tuple(map(_lower, topics)), _lower(data), _lower(transaction))
 
 
-def _object(value: Json) -> Mapping[str, Any]:
+def _object(value: Json) -> Mapping[str, Json]:
     if not isinstance(value, dict):
         raise ChainUnavailable("the node's answer makes no sense")
     return value

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from piecework.jsons import Json
 from piecework.schemas import Problem, SchemaRejected
@@ -60,7 +60,7 @@ def pointer_to(path: Sequence[str | int]) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-def _received(body: Any, path: Sequence[str | int]) -> str:
+def _received(body: Json, path: Sequence[str | int]) -> str:
     value = body
     for part in path:
         try:

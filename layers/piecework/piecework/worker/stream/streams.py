@@ -12,7 +12,7 @@ import hmac
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from piecework.clock import DAY_MS
 from piecework.durable.pieces import Overflow
@@ -310,7 +310,7 @@ def reader_of(contract_ids: Sequence[str], token: str, task_id: str, tokens: Str
     return contract_ids[0]
 
 
-def _outputs(output: Any, before: Sequence[Event]) -> Iterator[tuple[str, Mapping[str, Json]]]:
+def _outputs(output: Json, before: Sequence[Event]) -> Iterator[tuple[str, Mapping[str, Json]]]:
     if not isinstance(output, dict):
         return
     if output.get("type") == "text":
@@ -343,7 +343,7 @@ def _identity(item: Mapping[str, Json]) -> tuple[Json, ...]:
     return tuple(item.get(name) for name in ("type", "name", "checksum", "content"))
 
 
-def _errors(error: Any) -> Iterator[tuple[str, Mapping[str, Json]]]:
+def _errors(error: Json) -> Iterator[tuple[str, Mapping[str, Json]]]:
     if error is not None:
         yield "error", {"error": error}
 
