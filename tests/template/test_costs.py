@@ -46,4 +46,4 @@ def test_the_fixed_costs_are_those_of_the_template(root, load_template, place):
     flat = " ".join(text.split())
     assert f"${counted['methods'] * METRICS_OF_A_METHOD * METRIC:.2f}" in flat
     assert re.search(rf"\b{counted['methods']} (methods )?of the {DOORS[place].lower()} door", flat)
-    assert f"{counted['settlements']} that the worker door counts of settlements" in flat or DOORS[place] != "Worker"
+    assert f"{counted['settlements']} of the worker door's settlements" in flat or DOORS[place] != "Worker"
