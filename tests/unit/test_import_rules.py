@@ -42,7 +42,7 @@ MAY_USE = {  # room: the rooms of the package that it may know
     "clock": set(),
     "errors": set(),
     "jsons": {"errors"},
-    "reasons": {"jsons"},
+    "reasons": set(),
     "settings": {"errors"},
     "edge": {"errors", "jsons"},
     "net": {"errors", "jsons", "reasons"},

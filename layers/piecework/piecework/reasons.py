@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from piecework.jsons import Json
-
 Warn = Callable[..., None]
 
 WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
@@ -26,12 +24,12 @@ def tell(warn: Warn, to: str, **fields: Any) -> None:
     warn("outgoing_call_failed", to=to, **{name: value for name, value in fields.items() if value not in (None, "")})
 
 
-def reason_in(answer: Json, *, failed: bool = True) -> str:
+def reason_in(answer: object, *, failed: bool = True) -> str:
     """The first code in an answer, or empty; in an answer that did not fail, only the code of an error counts."""
     return next(words_in(answer, failed=failed), "")
 
 
-def words_in(answer: Json, *, failed: bool = True) -> Iterator[str]:
+def words_in(answer: object, *, failed: bool = True) -> Iterator[str]:
     """The codes in the usual places of an answer, the most specific first."""
     for place in _errors(answer):
         yield from filter(None, (word_of(place.get(name)) for name in IN_ERRORS))
@@ -40,13 +38,13 @@ def words_in(answer: Json, *, failed: bool = True) -> Iterator[str]:
         yield from filter(None, (word_of(answer.get(name)) for name in names))
 
 
-def word_of(value: Json) -> str:
+def word_of(value: object) -> str:
     """The value if it is a code or a number, else empty."""
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     return text if isinstance(text, str) and WORD.fullmatch(text) else ""
 
 
-def _errors(answer: Json) -> Iterator[dict[str, Any]]:
+def _errors(answer: object) -> Iterator[dict[str, Any]]:
     error = answer.get("error") if isinstance(answer, dict) else None
     while isinstance(error, dict):
         yield error
