@@ -79,7 +79,7 @@ class Kernel:
             raise RuntimeError("an execution is created by a change")
         self._commits.store(change)
         created = change.after
-        if created.is_waiting or self._was_too_late(created, now):  # it may have been given to somebody since
+        if self._was_too_late(created, now):
             created = self._executions.read(created.id).execution or created
         return Details(created, given, None)
 
