@@ -146,6 +146,13 @@ def test_a_command_reads_once_and_writes_one_transaction(stage, sent):
     }
 
 
+def test_a_creation_without_a_connected_agent_reads_no_execution(stage, sent):
+    execution = stage.create(agent_id="absent")
+
+    assert sent["batch_get_item"] == 0
+    assert stage.types(execution) == ["execution.created"]
+
+
 def test_numbers_that_cannot_be_counted_do_not_undo_the_command(stage, client, sent):
     client.fails = "update_item"
 

@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from piecework.errors import Unavailable
-from tests.support.kernel.house import House
+from tests.support.kernel.house import FOR_EVER, House
+from tests.support.kernel.stage import KernelStage
 
 
 class Following(House):
@@ -45,3 +46,18 @@ def test_an_effect_that_fails_is_logged_and_hides_neither_the_commit_nor_the_nex
     assert [(record.levelno, record.message.partition(":")[0]) for record in caplog.records] == [
         (level, "ring did not follow a commit")
     ]
+
+
+def test_a_creation_is_answered_as_its_offer_left_it():
+    stage = KernelStage()
+
+    def connect(change, applied):
+        if change.before is None and not applied:
+            stage.store.agents.connect("triage", "one", FOR_EVER)
+
+    stage.store.on_commit = connect  # after nobody was chosen, and before the offer
+
+    view = stage.kernel.create("triage", None, {})
+
+    assert view.execution.session.consumer_id == "one"
+    assert view.execution == stage.store.executions.read(view.execution.id).execution

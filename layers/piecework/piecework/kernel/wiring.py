@@ -299,5 +299,5 @@ class KernelDoor:
     def _dispatch(self, change: Change) -> None:
         self.dispatcher.follow(change)
 
-    def _offer(self, change: Change) -> None:
-        self.assigner.follow(change)
+    def _offer(self, change: Change) -> bool:
+        return self.assigner.follow(change)

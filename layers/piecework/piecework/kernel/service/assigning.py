@@ -66,10 +66,9 @@ class RoundRobin:
             given, unused = given + is_given, "" if is_given else consumer_id
         return given
 
-    def follow(self, change: Change) -> None:
-        """Give out an execution that a change has left waiting."""
-        if change.after.is_waiting:
-            self.give(change.after)
+    def follow(self, change: Change) -> bool:
+        """Give out an execution that a change has left waiting; False when it was not given."""
+        return change.after.is_waiting and self.give(change.after)
 
     def _unclaimed(self, agent_id: str) -> list[Waiting]:
         now = self._clock()

@@ -109,14 +109,14 @@ class Commits:
         except LogBroken:
             raise ExecutionTainted from None
 
-    def store(self, change: Change) -> None:
-        """Commit a change, and do what follows it.
+    def store(self, change: Change) -> bool:
+        """Commit a change, and do what follows it; True when that has moved the execution on.
 
         Raises:
             VersionConflict, ConnectionTaken: nothing was stored.
         """
         self._executions.commit(change)
-        follow(change, self._effects)
+        return follow(change, self._effects)
 
     def _now(self, read: Read) -> int:
         now = self.clock()

@@ -18,20 +18,22 @@ from typing import Final
 from piecework.errors import PieceworkError
 from piecework.kernel.model.changes import Change
 
-Effect = Callable[[Change], None]
+Effect = Callable[[Change], bool | None]  # True when it has moved the execution on by another commit
 
 LOG: Final = logging.getLogger(__name__)
 
 
-def follow(change: Change, effects: Iterable[Effect]) -> None:
-    """Run all effects of a stored change; one that fails is logged."""
+def follow(change: Change, effects: Iterable[Effect]) -> bool:
+    """Run all effects of a stored change; one that fails is logged. True when one has moved the execution on."""
+    has_moved = False
     for effect in effects:
         try:
-            effect(change)
+            has_moved = bool(effect(change)) or has_moved
         except PieceworkError as error:  # a store is out of reach
             LOG.warning("%s did not follow a commit: %s", _name(effect), error)
         except Exception:
             LOG.exception("%s did not follow a commit", _name(effect))
+    return has_moved
 
 
 def _name(effect: Effect) -> str:

@@ -77,9 +77,8 @@ class Kernel:
         change = decide_new(command, now, self._settings, self._around.new_id).change
         if change is None:
             raise RuntimeError("an execution is created by a change")
-        self._commits.store(change)
-        created = change.after
-        if self._was_too_late(created, now):
+        is_given, created = self._commits.store(change), change.after
+        if is_given or self._was_too_late(created, now):
             created = self._executions.read(created.id).execution or created
         return Details(created, given, None)
 
