@@ -17,22 +17,11 @@ from typing import Final
 
 from local.gateway.lambdas.variables import ROOT
 
-LIBRARIES: Final = (
+BESIDE: Final = (
     "awslambdaric",
-    "aws-lambda-powertools",
-    "boto3",
-    "pydantic",
     "jsonschema",
-    "jsonschema-rs",
-    "eth-account",
-    "rfc8785",
-    "standardwebhooks",
-    "pyjwt",
     "cryptography",
-    "fastapi",
-    "mangum",
-    "pyyaml",
-)
+)  # of the runtime itself, a baseline, and an extra of ours
 OWN: Final = (ROOT / "layers" / "piecework" / "piecework", ROOT / "layers" / "executors")
 REQUIREMENT_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 STAMP: Final = "libraries.txt"
@@ -54,10 +43,19 @@ class Scratch:
         return os.pathsep.join((str(self.folder / code), str(self.python)))
 
 
+def libraries() -> tuple[str, ...]:
+    """The packages that the layers ask for, and those of the contenders."""
+    lines = (
+        line for file in (ROOT / "layers").glob("*/requirements.in") for line in file.read_text("utf-8").splitlines()
+    )
+    asked = (found.group() for line in lines if (found := REQUIREMENT_NAME.match(line)))
+    return (*BESIDE, *sorted(set(asked)))
+
+
 def prepare(folder: Path) -> Scratch:
     """Copy and compile everything; libraries that are already there in the same versions stay."""
     scratch = Scratch(folder)
-    distributions = closure(LIBRARIES)
+    distributions = closure(libraries())
     stamp = "\n".join((sys.version, *sorted(f"{name}=={found.version}" for name, found in distributions.items())))
     stamp_file = folder / STAMP
     if not stamp_file.is_file() or stamp_file.read_text() != stamp:

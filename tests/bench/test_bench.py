@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import contenders
+from bench import contenders, scratch
 from bench.report import AT_MOST, RATIOS, table, with_ratios
+from local.build.assemble import locked_packages
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -104,3 +105,11 @@ def test_a_short_run_measures_everything(tmp_path):
     figures = run(tmp_path)
 
     assert figures.keys() >= RATIOS.keys() | AT_MOST.keys() | {"gateway_requests_per_second"}
+
+
+def test_contenders_have_every_package_that_the_layers_ask_for():
+    asked = [
+        name for found in (ROOT / "layers").glob("*/requirements.txt") for name in locked_packages(found.read_text())
+    ]
+
+    assert set(asked) <= scratch.closure(scratch.libraries()).keys()
