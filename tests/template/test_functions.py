@@ -132,6 +132,7 @@ def test_every_parameter_is_described_and_grouped(raw_template):
     grouped = [name for group in groups for name in group["Parameters"]]
 
     assert sorted(grouped) == sorted(raw_template["Parameters"])
+    assert all(list(group["Label"]) == ["default"] and group["Label"]["default"] for group in groups)
     assert all(body["Description"] for body in raw_template["Parameters"].values())
 
 
