@@ -41,3 +41,28 @@ def test_every_row_of_the_limits_names_what_holds_it():
 
     assert rows
     assert [row for row in rows if not re.search(r"`(?:test_\w+|tests/[\w./]+)` *(?:, `test_\w+`)* *\|$", row)] == []
+
+
+def test_every_constant_of_the_limits_stands_in_the_module_that_is_named():
+    text = (ROOT / "docs/limits.md").read_text("utf-8")
+    modules = [path for top in ("cli", "functions", "layers") for path in (ROOT / top).rglob("*.py")]
+
+    named = re.findall(r"`([a-z_0-9.]+)\.([A-Z][A-Z_0-9]+)`", text)
+
+    assert len(named) > 50
+    assert [
+        f"{module}.{constant}"
+        for module, constant in named
+        if not any(
+            re.search(rf"^{constant}\b", path.read_text("utf-8"), re.MULTILINE)
+            for path in modules
+            if ("/" + str(path.with_suffix("")).removesuffix("/__init__")).endswith("/" + module.replace(".", "/"))
+        )
+    ] == []
+
+
+def test_no_limit_stands_twice_in_a_table():
+    tables = (ROOT / "docs/limits.md").read_text("utf-8").split("\n\n")
+    limits = [[row.split(" | ")[0] for row in table.splitlines() if row.startswith("| ")] for table in tables]
+
+    assert [names for names in limits if len(names) != len(set(names))] == []
