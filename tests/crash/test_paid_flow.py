@@ -1,6 +1,7 @@
 """Crash sweep of the paid flow: every named flow stopped before and after each call it makes, then recovered.
 
 The facilitator's chain is the judge. Safety: money moves at most once, and whatever was delivered was charged.
+An executor runs exactly as often as the flow says, and at most once more when a process dies.
 Liveness: within five minutes of the flow's own clock (ten beside a node that stands behind), with nobody asking, no
 record is left in between; and a seeker that repeats its requests gets the flow's expected end. The calls are those to
 the embedded AWS, to the queues, and to the facilitator and its node.
@@ -28,10 +29,13 @@ from piecework.worker.chain.rpc import RpcChain
 from piecework.worker.contract.contracts import ContractRecord, record_of, time_text
 from piecework.worker.payment.facilitator import HttpFacilitator
 from piecework.worker.record.execution import WEBHOOK_DUE
+from piecework.worker.record.executions import Moved
 from piecework.worker.record.states import State
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.deliverables_bucket import DeliverablesBucket
 from piecework.worker.store.executions_table import ExecutionsTable
+from piecework.worker.task.attempts import Attempts
+from piecework.worker.task.inlined import InlineRun
 from piecework.worker.task.start import TookTooLong
 from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.worker.contracts import EXAMPLE, change
@@ -143,10 +147,11 @@ class TappedStage(Stage):
             is_refused = len(self.runs) <= self.flow.failures
         if is_refused:
             raise self.flow.failure("not this time")
-        self.clock.move(self.flow.works_seconds)
+        self.clock.move(self.flow.seconds_before_its_step)
         for part in range(self.flow.parts):
             run.step(f"part {part}", lambda: self.clock.move(30))
         nonce = run.step("draw", lambda: secrets.token_hex(8))
+        self.clock.move(self.flow.seconds_after_its_step)
         plan = Artifact("plan.txt", nonce.encode(), "text/plain")
         run.item(plan) if self.flow.tells else run.artifact(plan.name, plan.data, plan.mime)
         return Outcome({"score": 7, "nonce": nonce, "text": "t" * self.flow.bytes})
@@ -179,6 +184,13 @@ class TappedStage(Stage):
                     fired += 1
         return fired
 
+    def follow_nudges(self) -> None:
+        """Look at what the door asked to have looked at, each when its delay is over."""
+        nudges, self.nudges = self.nudges, []
+        for due, delay_ms in nudges:
+            self.clock.move(delay_ms / 1000)
+            self.worker.resume.fire(due, self.clock() + self.function_ms)
+
     def settle_down(self, seconds: float = 0) -> None:
         """As `Stage.settle_down`, without the minutes in which nothing is left to happen."""
         ends = self.clock() + int(seconds * 1000)
@@ -209,13 +221,14 @@ class Flow:
     recovery_seconds: int = RECOVERY_SECONDS  # a node that stands behind delays what it is asked about
     failures: int = 0
     failure: type[Exception] = Retryable
-    works_seconds: float = 0
+    seconds_before_its_step: float = 0
+    seconds_after_its_step: float = 0
     bytes: int = 10
     tells: bool = False  # of its file before the end
     parts: int = 0  # steps of half a minute each
     function_ms: int = 900_000
     end: State = State.COMPLETED
-    most_runs: int = 2
+    runs: int = 1  # exactly so many when nothing goes wrong; a crash may cost one more
     changes: tuple[tuple[str, Any], ...] = ()
     is_frozen: bool = False  # the process, while the request waits for its run
 
@@ -230,8 +243,15 @@ def asked_then_paid(stage: TappedStage) -> None:
 
 
 def queued(stage: TappedStage) -> None:
-    stage.hire(0)
+    if stage.hire(0).status != 202:
+        stage.problems.append("the request did not leave it to the queue")
     stage.work_off()
+
+
+def left(stage: TappedStage) -> None:
+    """The run's process stands still from the answer on: nothing renews the lease, which lapses with the clock."""
+    queued(stage)
+    stage.follow_nudges()
 
 
 def retried(stage: TappedStage) -> None:
@@ -269,21 +289,22 @@ FLOWS = [
     Flow("asked_then_paid", asked_then_paid),
     Flow("replayed", replayed),
     Flow("queued", queued, executor="slow"),
-    Flow("left_to_the_queue", queued, works_seconds=16),
-    Flow("chained", queued, executor="slow", parts=4, function_ms=120_000, most_runs=4),
-    Flow("handed_over_between_steps", queued, parts=2, most_runs=3),
-    Flow("left_and_frozen", queued, is_frozen=True),
+    Flow("left_to_the_queue", queued, seconds_after_its_step=16),  # its result, which is settled there
+    Flow("chained", queued, executor="slow", parts=4, function_ms=120_000, runs=3),
+    Flow("handed_over_before_its_step", queued, seconds_before_its_step=16, runs=2),
+    Flow("handed_over_between_steps", queued, parts=2, runs=2),
+    Flow("left_and_frozen", left, is_frozen=True),
     Flow("told", queued, executor="slow", tells=True),
     Flow("told_and_paid_before", queued, executor="upfront", tells=True),
     Flow("large", paid, bytes=40_000),
-    Flow("retried", retried, failures=1, most_runs=3),
+    Flow("retried", retried, failures=1, runs=2),
     Flow("refused", paid, failures=9, failure=Refused, end=State.FAILED_PERMANENT),
     Flow(
         "exhausted",
         lambda stage: [stage.hire(0), stage.hire(), stage.hire()],
         failures=9,
         end=State.EXHAUSTED,
-        most_runs=4,
+        runs=3,
     ),
     Flow("not_taken_then_paid", paid_again, settle=("fail:insufficient_funds", "ok")),
     Flow("charged_without_an_answer", reconciled, settle=("lost-cut", "ok")),
@@ -300,7 +321,7 @@ FLOWS = [
     Flow("pending", reconciled, settle=("pending500", "ok")),
     Flow("not_sent", reconciled, settle=("401", "ok")),
     Flow("upfront", queued, executor="upfront"),
-    Flow("other_input", other_input, failures=1, failure=Unprocessable, most_runs=3),
+    Flow("other_input", other_input, failures=1, failure=Unprocessable, runs=2),
     Flow("webhook", paid, changes=WEBHOOK),
 ]
 
@@ -311,7 +332,10 @@ def count_calls(place: Place, stub: Any, flow: Flow) -> tuple[int, list[str]]:
     stage.tap.arm(None)
     flow.act(stage)
     calls = len(stage.tap.calls)
-    return calls, problems_at_the_end(stage, flow, f"{flow.name}, undisturbed")
+    problems = problems_at_the_end(stage, flow, f"{flow.name}, undisturbed")
+    if len(stage.runs) != flow.runs:
+        problems.append(f"{flow.name}, undisturbed: {len(stage.runs)} runs where {flow.runs} are right")
+    return calls, problems
 
 
 def sweep(place: Place, stub: Any, flow: Flow, point: int) -> list[str]:
@@ -345,7 +369,7 @@ def problems_at_the_end(stage: TappedStage, flow: Flow, where: str) -> list[str]
         problems.append(f"the seeker gets {final.status}")
     if charged and not (final.receipt and final.receipt["success"]):
         problems.append("no receipt")
-    if len(stage.runs) > flow.most_runs:
+    if len(stage.runs) > flow.runs + 1:
         problems.append(f"{len(stage.runs)} runs")
     standing = stage.standing(stage.hired)
     if standing.due is not None or stage.sweep():
@@ -360,6 +384,13 @@ def problems_at_the_end(stage: TappedStage, flow: Flow, where: str) -> list[str]
     if stage.hired.webhook_url and not stage.announced:
         problems.append("its end was never announced")
     return [f"{where}: {problem}" for problem in problems]
+
+
+@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
+def test_every_flow_ends_as_it_must_when_nothing_goes_wrong(place, stub, flow):
+    _, problems = count_calls(place, stub, flow)
+
+    assert problems == []
 
 
 # What `make test` sweeps; `make test-all` sweeps every flow, which takes minutes.
@@ -378,21 +409,56 @@ def test_no_crash_point_breaks_a_promise(place, stub, flow):
     assert calls > 0 and violations == []
 
 
+def flow_named(name: str) -> Flow:
+    return next(flow for flow in FLOWS if flow.name == name)
+
+
 def test_the_sweep_notices_a_lost_due_time(place, stub, monkeypatch):
     """A claim without its due time leaves a task that nobody looks at again; the sweep must say so."""
     import piecework.worker.store.executions_table as module
 
     monkeypatch.setattr(module, "writes_between", lambda *_: [])
-    flow = next(flow for flow in FLOWS if flow.name == "queued")
+    flow = flow_named("queued")
 
     assert any(sweep(place, stub, flow, point) for point in range(6, 16))
+
+
+def test_the_sweep_notices_a_frozen_run_that_nobody_takes_over(place, stub, monkeypatch):
+    """Neither upon the look that the request asks for, nor by the due time when that request dies before it asks."""
+    flow, before_it_asks = flow_named("left_and_frozen"), 10
+    monkeypatch.setattr(Attempts, "take", never_taken)
+    _, undisturbed = count_calls(place, stub, flow)
+    crashed = sweep(place, stub, flow, before_it_asks)
+
+    assert undisturbed[0] == f"left_and_frozen, undisturbed: ended {State.EXECUTING}"
+    assert crashed[0] == f"left_and_frozen@10 (nudge): still {State.EXECUTING} after 300 s"
+
+
+def never_taken(self: Attempts, case: Any) -> Any:
+    raise Moved
+
+
+def test_the_flows_notice_a_run_that_is_left_without_a_look(place, stub, monkeypatch):
+    """The due time would find it, a minute later; the request asks for a look at the end of the lease."""
+    monkeypatch.setattr(Attempts, "left", lambda self, execution: None)
+    _, undisturbed = count_calls(place, stub, flow_named("left_and_frozen"))
+
+    assert undisturbed[0] == f"left_and_frozen, undisturbed: ended {State.EXECUTING}"
+
+
+def test_the_flows_notice_finished_work_that_is_done_again(place, stub, monkeypatch):
+    """A request without time to settle leaves the result to the queue; handing the attempt over would work twice."""
+    monkeypatch.setattr(InlineRun, "end", lambda self, done, seconds: self.attempts.hand_over(self.case))
+    _, problems = count_calls(place, stub, flow_named("left_to_the_queue"))
+
+    assert problems == ["left_to_the_queue, undisturbed: 2 runs where 1 are right"]
 
 
 def test_the_sweep_notices_a_settlement_that_is_repeated_blindly(place, stub, monkeypatch):
     """A lapsed settlement taken for one that was never sent is sent twice; the count of calls shows it."""
     from piecework.worker.payment.charging import Charging
 
-    flow = next(flow for flow in FLOWS if flow.name == "paid")
+    flow = flow_named("paid")
     stage = TappedStage(place, stub, flow)
     monkeypatch.setattr(Charging, "look", lambda self, case: self.settle(case))
     stage.worker.charging.__dict__["facilitator"] = _DiesAfterSettling(stage.worker.facilitator)
