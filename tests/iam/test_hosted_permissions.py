@@ -33,6 +33,7 @@ def calls(gateway, embedded_aws):
     s3.put_object(Bucket=KERNEL["KernelPolicyBucket"], Key=KERNEL["KernelPolicyKey"], Body=POLICY)
     running = gateway(
         api="KernelApi",
+        fresh=True,  # it is closed here: it would take the due times of other tests' doors, which have other times
         PIECEWORK_EXECUTORS_PATH=str(OWN),
         PIECEWORK_PARAM_DeployKernelDoor="true",
         PIECEWORK_PARAM_ExecutorSecretArn=executors,
@@ -44,6 +45,7 @@ def calls(gateway, embedded_aws):
         drive(running)
     finally:
         stop(runner)
+        running.close()
     return Counter({call: times for call, times in recorded().items() if call.function == FUNCTION})
 
 
