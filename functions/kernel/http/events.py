@@ -4,8 +4,8 @@
 |------------------------------------|------------------------------|---------------------------------------------|
 | no headers (`null`)                | fails                        | an empty object                             |
 | a Host with an IPv6 address        | fails                        | a name that stands for it                   |
-| a body that is no base64           | reads nothing, or something  | refused                                     |
-| a body that is no text             | fails                        | refused                                     |
+| a body that is not base64          | reads nothing, or something  | refused                                     |
+| a body that is not text            | fails                        | refused                                     |
 | a path, which is decoded already   | decodes it again             | encoded before                              |
 | a base path of a custom domain     | keeps it                     | the path behind it                          |
 | query parameters that are `null`   | fails where only one form is | an empty object                             |

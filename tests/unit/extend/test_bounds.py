@@ -55,7 +55,7 @@ def collecting(name, mime="text/plain"):
 
 REFUSED_FOR_GOOD = {
     "a refusal's text": refusing(LONG),
-    "a refusal that is no text": refusing(None),
+    "a refusal that is not text": refusing(None),
     "a step's result": stepping(HUGE),
     "a step's result that is no JSON": stepping(object()),
     "a step's name": stepping(1, "n" * 5_000),

@@ -67,7 +67,7 @@ def test_json_evidence_nests_no_deeper_than_a_kernel_reads(opening, depth, kept)
 @pytest.mark.parametrize("name", ["$serde_json::private::Number", "\\u0024serde_json::private::\\u004eumber"])
 def test_json_evidence_with_a_name_that_newer_kernels_take_for_a_number_is_dropped(name):
     assert admit([text(f'[{{"a":{{"{name}":"x"}}}}]', "application/json")], POLICY) == []
-    assert len(admit([text(f'{{"a":"{name}"}}', "application/json")], POLICY)) == 1  # a text is no name
+    assert len(admit([text(f'{{"a":"{name}"}}', "application/json")], POLICY)) == 1  # a text is not a name
 
 
 @pytest.mark.parametrize("content", ["1e400", '{"a":1,"a":2}', "{", "NaN", '"\\ud800"', json.dumps("x" * 65_536)])

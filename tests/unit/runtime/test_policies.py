@@ -104,7 +104,7 @@ def peers(*outputs, ids=None):
         ({"answer": "x", "decision": " "}, peers({"answer": "X"}), True),
         ({"n": 1}, peers({"n": 1, "check_summary": "ok"}), True),
         ({"n": 1}, peers({"n": 2}), False),
-        ({"answer": "x"}, peers({"answer": "y"}, ids=["cand-exec-p-0001"]), True),  # oneself is no peer
+        ({"answer": "x"}, peers({"answer": "y"}, ids=["cand-exec-p-0001"]), True),  # oneself is not a peer
         ({"answer": "x"}, peers({"answer": "x"}, {"answer": "y"}, {"answer": "y"}, ids=["a", "b", "b"]), True),
         ({"answer": "x"}, [], True),
         ({"answer": "x"}, [{"mime": "text/plain", "content": json.dumps({MARKER: []})}], True),

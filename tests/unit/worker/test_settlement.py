@@ -77,7 +77,7 @@ OPEN_REASONS = [
     "failed_to_execute_transfer",
     "internal_error",
     "",
-    "a reason that is no word",
+    "a reason that is not a word",
 ]
 
 

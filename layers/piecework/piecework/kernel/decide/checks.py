@@ -45,7 +45,7 @@ def fields(intent: Intent) -> None:
 def is_connected(consumer: Consumer | None, now_ms: int) -> bool:
     """Whether a consumer keeps its sessions: its stream is in its grace, or open and not found to be lost.
 
-    Who finds an open stream lost ends its sessions (liveness.py). A lease alone is no proof: its process may be busy.
+    Who finds an open stream lost ends its sessions (liveness.py). A lease alone is not proof: its process may be busy.
     """
     return consumer is not None and (consumer.is_open or consumer.lease_until_ms > now_ms)
 

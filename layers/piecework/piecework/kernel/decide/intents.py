@@ -58,7 +58,7 @@ def must_look_up_step(read: Read) -> bool:
 
 
 def needs_verdict(read: Read, intent: Intent) -> bool:
-    """Check an intent that is no repeat; whether the policy is to be asked about it.
+    """Check an intent that is not a repeat; whether the policy is to be asked about it.
 
     Raises:
         Conflict: the execution takes no intents, or no more steps.

@@ -81,7 +81,7 @@ def agent_of(name: str) -> str:
     """The agent whose file this is.
 
     Raises:
-        PolicyInvalid: the name is none of a policy file.
+        PolicyInvalid: the name is not that of a policy file.
     """
     stem = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), "")
     if not stem:

@@ -42,7 +42,7 @@ def place_of(cursor: str) -> tuple[int, str] | None:
     """The place a cursor stands for; None for no cursor.
 
     Raises:
-        Invalid: it is none of ours.
+        Invalid: this door did not give it out.
     """
     if not cursor:
         return None

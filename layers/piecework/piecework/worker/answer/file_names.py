@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 NAME_CHARACTERS: Final = 127
 NAME_BYTES: Final = 255
-EXTENSION_CHARACTERS: Final = 16  # a longer one is no extension but a part of the name
+EXTENSION_CHARACTERS: Final = 16  # a longer one is part of the name
 NAMELESS: Final = "file"
 JOINERS: Final = "\u200c\u200d"  # some scripts and emoji need them; the other format characters only mislead
 FORBIDDEN: Final = frozenset('/\\<>:"|?*')

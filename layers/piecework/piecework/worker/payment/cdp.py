@@ -41,7 +41,7 @@ class CdpKey:
         """Read a key file: `id` or `name`, and `privateKey`.
 
         Raises:
-            CredentialsMissing: it is no such file.
+            CredentialsMissing: it is not such a file.
         """
         try:
             document = loads(text)

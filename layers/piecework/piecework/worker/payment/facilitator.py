@@ -9,7 +9,7 @@
 `paymentRequirements` is always our own entry, never the client's, and so is the payload's `resource`, which nobody
 signs; `accepted` was compared with ours before. A readable `isValid` or `success` counts whatever the HTTP status: the
 CDP facilitator refuses with 400 and reports a pending settlement with 500. What it says of its own trouble
-(`unexpected_…`, or an unknown reason beside a status of 500) is no verdict.
+(`unexpected_…`, or an unknown reason beside a status of 500) is not a verdict.
 """
 
 import ssl

@@ -7,7 +7,7 @@ from piecework.jsons import Json
 
 WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")  # a reason reaches bodies and logs, so it must be a word
 UNNAMED: Final = "unnamed_reason"
-TROUBLE: Final = "unexpected_"  # the facilitator's own failure: `unexpected_verify_error` is no verdict on a payment
+TROUBLE: Final = "unexpected_"  # the facilitator's own failure: `unexpected_verify_error` is not a verdict
 
 REFUSES_US: Final = frozenset({401, 403, 407, 408, 429})  # our credentials, or how often and how slowly we ask
 

@@ -301,7 +301,7 @@ def reader_of(contract_ids: Sequence[str], token: str, task_id: str, tokens: Str
     """The contract that a reader names by header, or proves by token.
 
     Raises:
-        WorkerError: INVALID_REQUEST; it does neither, or its id is malformed. TASK_NOT_FOUND: the token is no good.
+        WorkerError: INVALID_REQUEST; it does neither, or its id is malformed. TASK_NOT_FOUND: the token does not fit.
     """
     if token and not contract_ids:
         return tokens.contract_of(token, task_id, now_ms)

@@ -253,7 +253,7 @@ def try_of(message: Json) -> Try:
     """The try that a message asks for.
 
     Raises:
-        BadRequest: it is no such message.
+        BadRequest: it is not such a message.
     """
     try:
         return known(Try, message)
