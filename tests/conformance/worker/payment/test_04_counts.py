@@ -81,7 +81,7 @@ def test_a_facilitator_that_reads_another_payer_is_strange(stub):
 
 
 @pytest.mark.parametrize("word", ["ok", "fail:insufficient_funds", "500"])
-def test_a_count_that_fails_changes_no_outcome(stub, word):
+def test_a_count_that_fails_changes_no_outcome_and_is_logged(stub, word, caplog):
     def broken(metrics):
         raise RuntimeError(metrics)
 
@@ -90,3 +90,4 @@ def test_a_count_that_fails_changes_no_outcome(stub, word):
 
     assert counted[1].status == uncounted[1].status
     assert stages[0].state(counted[0]) is stages[1].state(uncounted[0])
+    assert "a settlement was not counted" in caplog.text

@@ -1,16 +1,18 @@
 """What is counted of settlements, by the names that alarms and dashboards of operators read.
 
-The counts have no dimensions: they are added up over all functions of a stack. A count that fails changes no outcome.
+The counts have no dimensions: they are added up over all functions of a stack. A count that fails is logged, and
+changes no outcome.
 """
 
+import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from piecework.worker.chain.exchange import NotSent
 from piecework.worker.payment.settlement import Decision, NotPaid, Paid, SettleAgain, Unknown, Wait
 
+LOG: Final = logging.getLogger(__name__)
 SETTLE_CALLS: Final = "SettleCalls"
 SETTLED: Final = "Settled"
 UNPAID: Final = "SettlementUnpaid"
@@ -53,8 +55,10 @@ class SettlementCounts:
         self._count(STRANGE)
 
     def _count(self, *metrics: str) -> None:
-        with suppress(Exception):  # the money has moved, or it has not
+        try:
             self.count(metrics)
+        except Exception:  # the money has moved, or it has not
+            LOG.exception("a settlement was not counted")
 
 
 UNCOUNTED: Final = SettlementCounts(lambda metrics: None)
