@@ -11,11 +11,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from bench import cold, load, paid
+from bench.cold import starts
 from bench.contenders import NOBODY, environment
-from bench.hiring import deployed
+from bench.gateway import load
 from bench.report import table, with_ratios
 from bench.scratch import Scratch, prepare
+from bench.worker import paid
+from bench.worker.hiring import deployed
 from local.aws import embedded_aws, provision
 from local.gateway.lambdas.variables import ROOT
 
@@ -43,15 +45,15 @@ def main() -> None:
 
 def cold_figures(scratch: Scratch, rounds: int) -> dict[str, float]:
     """Median milliseconds until a handler asked for work, and from then until its first answer."""
-    found = cold.measure(scratch, rounds)
-    figures = {f"cold_{name}_ms": round(median(one.init for one in starts), 1) for name, starts in found.items()}
-    firsts = {f"first_{name}_ms": round(median(one.first for one in starts), 1) for name, starts in found.items()}
+    found = starts.measure(scratch, rounds)
+    figures = {f"cold_{name}_ms": round(median(one.init for one in times), 1) for name, times in found.items()}
+    firsts = {f"first_{name}_ms": round(median(one.first for one in times), 1) for name, times in found.items()}
     return figures | firsts
 
 
 def warm_figures(scratch: Scratch, rounds: int, calls: int) -> dict[str, float]:
     """Median microseconds per call."""
-    found = measured_apart(scratch, "warm", {"IN_MEMORY": "1"}, str(rounds), str(calls))
+    found = measured_apart(scratch, "runtime.warm", {"IN_MEMORY": "1"}, str(rounds), str(calls))
     return {f"warm_{name}_us": round(median(times), 1) for name, times in found.items()}
 
 
@@ -61,14 +63,14 @@ def aws_figures(scratch: Scratch, arguments: argparse.Namespace) -> dict[str, fl
     with embedded_aws(_free_port()) as endpoint:
         provision(deployed(), endpoint)
         if "calls" in arguments.parts:
-            figures |= measured_apart(scratch, "counting", {"AWS_ENDPOINT_URL": endpoint})
-            figures |= measured_apart(scratch, "counting_paid", {"AWS_ENDPOINT_URL": endpoint})
+            figures |= measured_apart(scratch, "runtime.calls", {"AWS_ENDPOINT_URL": endpoint})
+            figures |= measured_apart(scratch, "worker.calls", {"AWS_ENDPOINT_URL": endpoint})
         if "load" in arguments.parts:
             figures |= {name: round(value, 1) for name, value in load.measure(endpoint, arguments.seconds).items()}
         if "paid" in arguments.parts:
             figures |= paid.measure(endpoint, arguments.rounds * PAID_ROUNDS)
         if "kernel" in arguments.parts:
-            figures |= measured_apart(scratch, "kernel_commands", kernel_variables(endpoint), str(arguments.listed))
+            figures |= measured_apart(scratch, "kernel.commands", kernel_variables(endpoint), str(arguments.listed))
     return figures
 
 

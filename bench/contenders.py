@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.hiring import EXECUTOR, variables
 from bench.scratch import Scratch
+from bench.worker.hiring import EXECUTOR, variables
 from local.gateway.lambdas.variables import ROOT
 from local.template import REGION
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.hiring import variables
+from bench.worker.hiring import variables
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (

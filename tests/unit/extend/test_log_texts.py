@@ -205,7 +205,7 @@ def test_a_webhook_that_is_not_taken_is_logged_with_its_ids():
 
 def test_every_caller_of_strangers_is_given_the_functions_log_and_its_counts(monkeypatch):
     """What a caller is told and the log does not hold does not help an operator."""
-    from bench.hiring import variables
+    from bench.worker.hiring import variables
     from piecework.runtime.wiring import RuntimeDoor
     from piecework.worker.chain.networks import BASE
     from piecework.worker.wiring import WorkerDoor

@@ -1,4 +1,4 @@
-"""Counts the AWS requests of a piece as they are sent: `python -m bench.counting OUT`.
+"""Counts the AWS requests of a piece as they are sent: `python -m bench.runtime.calls OUT`.
 
 The handlers run in this process against the endpoint in AWS_ENDPOINT_URL. Every request botocore sends is counted,
 retries included; for /verify, which must not even import botocore, new connections of any kind count too.
@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 
 from bench.contenders import event, fresh
-from bench.fakes import Context
+from bench.runtime.fakes import Context
 from bench.sent import Sent
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from bench.contenders import event, fresh
-from bench.hiring import EXECUTOR
+from bench.worker.hiring import EXECUTOR
 from local.aws import CREDENTIALS, stop, wait_until_answers
 from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import PARAMETER_PREFIX, ROOT

@@ -1,4 +1,4 @@
-"""Counts the requests of a paid short task: `python -m bench.counting_paid OUT`.
+"""Counts the requests of a paid short task: `python -m bench.worker.calls OUT`.
 
 The handlers of the worker door run in this process, over the endpoint in AWS_ENDPOINT_URL and a stub facilitator. Each
 task is requested without payment, paid and done, requested again, and polled. The first task makes the clients and asks
@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from bench.fakes import Context
-from bench.hiring import SEEKER_KEY, TASK, facilitator, payment, variables
+from bench.runtime.fakes import Context
 from bench.sent import Sent
+from bench.worker.hiring import SEEKER_KEY, TASK, facilitator, payment, variables
 from local.demo_hire import signed_contract
 from local.facilitator.server import StubFacilitator
 

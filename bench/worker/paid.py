@@ -17,15 +17,15 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
 
-from bench.cold import BenchFailed
-from bench.hiring import SEEKER_KEY, TASK, facilitator, payment, worker
-from bench.load import gateway
+from bench.cold.starts import BenchFailed
+from bench.gateway.load import gateway
+from bench.worker.hiring import SEEKER_KEY, TASK, facilitator, payment, worker
 from local.aws import stop, wait_until_answers
 from local.demo_hire import PRICE, signed_contract
 from local.gateway.lambdas.variables import PARAMETER_PREFIX, ROOT
 from local.run import WORKER
 
-SELLER: Final = Path(__file__).parent / "baselines" / "x402_fastapi.py"
+SELLER: Final = Path(__file__).parents[1] / "baselines" / "x402_fastapi.py"
 PYTHON: Final = ROOT / ".venv-seekers" / "bin" / "python"
 TIMEOUT_SECONDS: Final = 60
 WARM_UP: Final = 2  # requests of each that are not counted

@@ -1,4 +1,4 @@
-"""Warm cost per call without AWS, in a separate process: `python -m bench.warm OUT ROUNDS CALLS`.
+"""Warm cost per call without AWS, in a separate process: `python -m bench.runtime.warm OUT ROUNDS CALLS`.
 
 All contenders are in this one process and take turns; their logs go to its standard output, which the caller ignores.
 Each call is a fresh piece, so recorded answers are not used.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.contenders import event, fresh
-from bench.fakes import Context, MemoryPersistence, MemoryTable, NoBucket
+from bench.runtime.fakes import Context, MemoryPersistence, MemoryTable, NoBucket
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 CONTEXT = Context()

@@ -1,4 +1,4 @@
-"""Cost of the kernel door's commands over an embedded AWS: `python -m bench.kernel_commands OUT [EXECUTIONS]`.
+"""Cost of the kernel door's commands over an embedded AWS: `python -m bench.kernel.commands OUT [EXECUTIONS]`.
 
 Commands of executions with logs of three lengths take turns, so that a busy moment hits all of them. Everything runs in
 this one process, without HTTP: the domain, its adapters and the emulator behind them are measured.

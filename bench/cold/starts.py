@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from bench.cold.stubs import RuntimeApi, serving, yes_to_all
 from bench.contenders import COLD, Contender, environment, event, fresh
 from bench.scratch import Scratch
-from bench.stubs import RuntimeApi, serving, yes_to_all
 
 WAIT_SECONDS: Final = 60
 POLL_SECONDS: Final = 1.0

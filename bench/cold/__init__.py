@@ -1,0 +1,1 @@
+"""Cold starts: functions and baselines under a Runtime API stub and an AWS stub."""

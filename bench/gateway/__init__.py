@@ -1,0 +1,1 @@
+"""What the local gateway costs, and what it takes."""

@@ -1,0 +1,1 @@
+"""What a hired task costs: requests, and the time of a paid one."""
