@@ -28,6 +28,7 @@ AT_MOST: Final[Mapping[str, float]] = {
     "paid_task_s3_other_calls": 0,
     "paid_task_facilitator_calls": 2,
     "kernel_long_log_vs_short": 1.2,
+    "kernel_command_own_ms": 2.5,
     "kernel_invoke_requests": 3,
     "kernel_result_requests": 3,
     "kernel_create_requests_of_1": 8,
@@ -36,6 +37,9 @@ AT_MOST: Final[Mapping[str, float]] = {
     "kernel_life_requests_of_1": 12,
     "kernel_life_requests_of_8": 12,
     "kernel_life_requests_of_32": 12,
+    "create_complete_requests_c1": 12,
+    "create_complete_requests_c8": 12,
+    "create_complete_requests_c32": 12,
 }
 
 
