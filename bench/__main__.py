@@ -14,6 +14,7 @@ from typing import Any, Final
 from bench.cold import starts
 from bench.contenders import NOBODY, environment
 from bench.gateway import load
+from bench.kernel import assignments
 from bench.report import table, with_ratios
 from bench.scratch import Scratch, prepare
 from bench.worker import paid
@@ -21,7 +22,7 @@ from bench.worker.hiring import deployed
 from local.aws import embedded_aws, provision
 from local.gateway.lambdas.variables import ROOT
 
-PARTS: Final = ("cold", "warm", "calls", "load", "paid", "kernel")
+PARTS: Final = ("cold", "warm", "calls", "load", "paid", "kernel", "assign")
 PAID_ROUNDS: Final = 4  # per cold round
 WARM_ROUNDS: Final = 4  # per cold round; many short rounds spread a busy moment over all contenders
 
@@ -35,7 +36,7 @@ def main() -> None:
         figures |= cold_figures(scratch, arguments.rounds)
     if "warm" in arguments.parts:
         figures |= warm_figures(scratch, arguments.rounds * WARM_ROUNDS, arguments.calls)
-    if {"calls", "load", "paid", "kernel"} & set(arguments.parts):
+    if {"calls", "load", "paid", "kernel", "assign"} & set(arguments.parts):
         figures |= aws_figures(scratch, arguments)
     figures = with_ratios(figures)
     print(table(figures))
@@ -71,6 +72,8 @@ def aws_figures(scratch: Scratch, arguments: argparse.Namespace) -> dict[str, fl
             figures |= paid.measure(endpoint, arguments.rounds * PAID_ROUNDS)
         if "kernel" in arguments.parts:
             figures |= measured_apart(scratch, "kernel.commands", kernel_variables(endpoint), str(arguments.listed))
+        if "assign" in arguments.parts:
+            figures |= assignments.measure(endpoint)
     return figures
 
 

@@ -40,6 +40,11 @@ AT_MOST: Final[Mapping[str, float]] = {
     "create_complete_requests_c1": 12,
     "create_complete_requests_c8": 12,
     "create_complete_requests_c32": 12,
+    "assign_p50_ms": 60,
+    "assign_p99_ms": 250,
+    "assign_active_p50_ms": 30,
+    "monitor_p50_ms": 100,
+    "monitor_idle_p50_ms": 300,
 }
 
 
