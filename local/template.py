@@ -34,7 +34,7 @@ ARNS: Final[Mapping[str, str]] = {
 _VARIABLE: Final = re.compile(r"\$\{(!?)([^}]+)\}")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """YAML with CloudFormation's short tags."""
 
 
