@@ -380,16 +380,3 @@ class TestRunners:
         assert runners.offering(f"{base}.119") == [made]
         assert runners.forget(made)
         assert runners.offering(f"{base}.0") == []
-
-
-class TestCounters:
-    def test_numbers_add_up_over_all_who_count(self, store):
-        name, tool = f"executions\x1f{uuid4().hex}", f"steps\x1fmail.{uuid4().hex}\x1f0.005"
-        threads = [threading.Thread(target=store.counters.add, args=({name: 1, tool: 0.25},)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        store.counters.add({name: -1})
-
-        assert (store.counters.all()[name], store.counters.all()[tool]) == (7, 2)

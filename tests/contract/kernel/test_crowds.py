@@ -15,8 +15,8 @@ from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.stage import KernelStage, Line
 from tests.support.kernel.tables import KernelTables, new_tables
 
-CREATE_AT_MOST = 8  # DynamoDB requests
-LIFE_AT_MOST = 12  # from the create to the end
+CREATE_AT_MOST = 5  # DynamoDB requests
+LIFE_AT_MOST = 8  # from the create to the end
 CALL_AT_MOST = 12  # a remote call: two looks for a connection, when all are busy
 RESULT_AT_MOST = 13  # a result: with the hand-out of the next job
 CROWD = 32

@@ -21,7 +21,6 @@ from piecework.kernel.model.commands import (
     StepResult,
 )
 from piecework.kernel.model.due_times import EXECUTION_DUE
-from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import ConnectionTaken, Filter, VersionConflict
 from piecework.kernel.model.state import Connection, Job, Status, Step, StepStatus, StoredSignal
 from piecework.kernel.model.timers import due_at
@@ -61,7 +60,6 @@ class Stored(Story):
     def _apply(self, change: Change | None) -> None:
         if change:
             self.store.executions.commit(change)
-            self.store.counters.add(counts_of(change))
             self.changes.append(change)
         super()._apply(change)
 

@@ -21,6 +21,7 @@ from piecework.kernel.model import ports
 from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, JobPush, Push, QueuedJob, StepRecord
 from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.model.events import Event
+from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import (
     AgentQueue,
     Agents,
@@ -212,6 +213,7 @@ class FakeExecutions(Executions):
             claimed = replace(linked, job_id=change.job_push.job_id, execution_id=after.id)
             store.links[linked.connection] = claimed
         self._push(change)
+        store.counters.add(counts_of(change))
 
     def _keep(self, kept: Kept, change: Change) -> None:
         kept.execution = change.after

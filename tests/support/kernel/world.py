@@ -7,14 +7,15 @@ world.recover()                     # everybody turns to the other process and p
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 from piecework.kernel.errors import ExecutionBlocked, KernelError, SessionExpired, SessionNotFound
-from piecework.kernel.model.events import TERMINAL
+from piecework.kernel.model.events import TERMINAL, Event
 from piecework.kernel.model.evolve import fold
+from piecework.kernel.model.metrics import executions, intents
 from piecework.kernel.model.state import Connection, Execution, Status
 from piecework.kernel.settings import KernelSettings
 from tests.support.crash import Tap, Tapped
@@ -23,6 +24,30 @@ from tests.support.kernel.doors import PORTS
 from tests.support.kernel.stage import GATED, KernelStage, Line
 
 RECOVERY_SECONDS = 90
+COUNTED = ("execution.created", *TERMINAL)
+
+
+def told_by(log: Sequence[Event]) -> Counter[str]:
+    """What /metrics must count of an execution that has ended, but for the time that steps and the policy took."""
+    counts = Counter(executions(event.type.partition(".")[2]) for event in log if event.type in COUNTED)
+    for event in log:
+        if event.type == "intent.accepted":
+            counts[intents(event.payload["intent_type"], "accepted")] += 1
+        elif event.type == "step.approval_required":
+            counts[intents("invoke_tool", "pending_approval")] += 1
+        elif event.type == "intent.denied":
+            counts[intents("invoke_tool", "denied")] += 1
+        elif event.type == "step.completed":
+            counts["steps"] += 1
+    return counts
+
+
+def shown_by(rows: Mapping[str, float]) -> Counter[str]:
+    """The same of the rows behind /metrics; steps of all tools in one number."""
+    times = {row for row in rows if row.startswith(("steps", "policy"))}
+    buckets = (rows[row] for row in times if row.startswith("steps") and not row.endswith("sum"))
+    counts = {row: rows[row] for row in rows.keys() - times} | {"steps": sum(buckets)}
+    return Counter({row: int(amount) for row, amount in counts.items() if amount})
 
 
 def tapped_ports(store: Any, tap: Tap) -> Any:
@@ -218,5 +243,6 @@ class World:
             "a busy connection": link is not None and link.job_id != "",
             "a job in the queue": bool(self.store.runners.queued(self.tool, self.clock() + 10**9, 10)),
             "a waiting marker": bool(self.store.agents.agent_queue(self.agent_id).waiting),
+            "numbers that the log does not tell": told_by(log) != shown_by(self.store.counters.all()),
         }
         return [problem for problem, is_so in wrong.items() if is_so]

@@ -23,7 +23,6 @@ from piecework.errors import PieceworkError, SettingsError
 from piecework.extend.manifest import Bundle, load
 from piecework.kernel.hosted.wakes import Hosting, wakes
 from piecework.kernel.model.due_times import message_of
-from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import Agents, Counters, Executions, Outbox, Runners, Stores
 from piecework.kernel.service.assigning import RoundRobin, assign
 from piecework.kernel.service.commits import Commits, Environment
@@ -79,7 +78,7 @@ class KernelDoor:
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
         """What follows each commit, in this order; see service/effects.py."""
-        return (self._count, self._send_hints, *self._hears, self._wake, self._dispatch, self._offer)
+        return (self._send_hints, *self._hears, self._wake, self._dispatch, self._offer)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -285,9 +284,6 @@ class KernelDoor:
 
     def _judge(self, call: Call) -> Verdict:
         return self.policy.decide(call)
-
-    def _count(self, change: Change) -> None:
-        self.counters.add(counts_of(change))
 
     def _send_hints(self, change: Change) -> None:
         send_hints(self.hints, change)

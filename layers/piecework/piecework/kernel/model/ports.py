@@ -81,7 +81,7 @@ class Executions(Protocol):
         """The checkpoint and what else is named, in one request; with a step what a person said about it."""
 
     def commit(self, change: Change) -> None:
-        """Apply a change in one transaction.
+        """Apply a change in one transaction, and count it there.
 
         Raises:
             VersionConflict: the execution is not at `before`'s version, or its idempotency key was answered meanwhile.
@@ -293,8 +293,6 @@ class Stores:
 
 
 class Counters(Protocol):
-    """The numbers behind /metrics, summed over all copies (section 7)."""
-
-    def add(self, counts: Mapping[str, float]) -> None: ...
+    """The numbers behind /metrics, summed over all copies (section 7); `Executions.commit` adds to them."""
 
     def all(self) -> Mapping[str, float]: ...

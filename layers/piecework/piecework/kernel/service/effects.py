@@ -4,7 +4,6 @@ The composition root lists them. A process that dies in between leaves the rest 
 
 | effect | what is left undone is done by |
 |---|---|
-| count | nobody: a number is wrong by one, and nothing is decided by it |
 | send hints | every stream, which looks through its outbox by itself |
 | wake a hosted agent | the due time of its execution |
 | dispatch | the next result or heartbeat of a runner, and the due time of the execution |

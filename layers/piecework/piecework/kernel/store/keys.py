@@ -23,7 +23,8 @@
 | QUEUE#…         | time#job              | a job that waits                                                       |
 | DIRECTORY       | …                     | the tools that one runner published                                    |
 | APPROVALS       | time#execution        | a step that waits for a person                                         |
-| COUNT           | S#shard, T#shard      | numbers behind /metrics; those about one tool apart                    |
+| COUNT#part      | P#slot, P#slot#Tshard | numbers behind /metrics; those about one tool apart                    |
+| COUNT           | S#shard, T#shard      | the same, of earlier code                                              |
 
 Others' rows: RATE#… (rate_table.py), BELL#… (hints.py), HOSTED#… (hosted.py), STEP#… (aws/steps_table.py).
 """
@@ -49,10 +50,11 @@ WAITING: Final = "W#"
 LINKS: Final = "LINK#"
 APPROVALS: Final = "APPROVALS"
 DIRECTORY: Final = "DIRECTORY"
-COUNTS: Final = "COUNT"
+EARLIER_COUNTS: Final = "COUNT"
 BY_AGE: Final = Index("ByAge", "age_shard", "created_id")
 BY_AGENT: Final = Index("ByAgent", "agent_id", "created_id")
 BY_STATUS: Final = Index("ByStatus", "status_shard", "created_id")
+COUNT_PARTS: Final = 16  # partitions of numbers: each command writes 2 units of them, and would be refused with them
 LIST_SHARDS: Final = 4  # of the indexes ByAge and ByStatus: some 4,000 index writes a second each; a list reads all
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")
@@ -173,6 +175,16 @@ def queue(tool_id: str) -> str:
 def queued(tool_id: str, not_before_ms: int, job_id: str) -> Key:
     """A job in its queue."""
     return queue(tool_id), f"{time(not_before_ms)}#{job_id}"
+
+
+def count_parts() -> list[str]:
+    """The partitions that hold numbers."""
+    return [EARLIER_COUNTS, *(f"COUNT#{part:02d}" for part in range(COUNT_PARTS))]
+
+
+def counts(slot: int, more: str = "") -> Key:
+    """A row of numbers of a slot."""
+    return f"COUNT#{slot % COUNT_PARTS:02d}", f"P#{slot:03d}{more}"
 
 
 def shard(execution_id: str) -> int:

@@ -22,6 +22,7 @@ from piecework.aws.writes import Delete, Key, Write, new_write
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, StepRecord
 from piecework.kernel.model.events import Event
+from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import (
     Approval,
     ConnectionTaken,
@@ -34,6 +35,7 @@ from piecework.kernel.model.ports import (
 )
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
+from piecework.kernel.store.counters import CountWrites
 from piecework.kernel.store.items import decided_from, events_from, execution_from, history_from, outcome_from
 from piecework.kernel.store.lists import KernelLists
 from piecework.kernel.store.values import KernelValues
@@ -51,6 +53,7 @@ class KernelTable(Executions):
         self._table, self._due_table, self._values = table, due_table, values
         self._planner = Planner(due_table, values, settings)
         self._lists = KernelLists(table, self._labels)
+        self._counting = CountWrites()
 
     def read(
         self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "", with_decision: bool = False
@@ -77,13 +80,15 @@ class KernelTable(Executions):
         )
 
     def commit(self, change: Change) -> None:
-        plan = self._planner.plan(change, new_write())
+        plan, counts = self._planner.plan(change, new_write()), counts_of(change)
         frees = list(plan.frees)
         for attempt in range(TRIES):
-            writes = [plan.execution, *plan.key, *plan.claim, *frees, *plan.others]
+            writes = [plan.execution, *plan.key, *plan.claim, *frees, *plan.others, *self._counting.of(counts)]
             failed = self._table.transact(writes, tries=1)
             if not failed:
                 return
+            if not any(failed):
+                self._counting.move()
             gone = _judge(plan, failed, frees, is_new=change.before is None)
             frees = [free for free in frees if free not in gone]
             self._table.pause(attempt)
