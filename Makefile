@@ -28,6 +28,8 @@ export PIECEWORK_UV := $(CURDIR)/.venv-uv/bin/uv
 export PIECEWORK_PYTHON := $(CURDIR)/.venv/bin/python
 
 PY := .venv/bin/python
+# Files in their order, so that those which take long (bench, build, …) begin first, and the unit tests fill what is left.
+PYTEST = $(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SAM := .venv-sam/bin/sam
 COMPILE := $(PIECEWORK_UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 STAMP := .synced
@@ -56,12 +58,11 @@ demo-hire: .venv/$(STAMP) .venv-seekers/$(STAMP) ## Hire the worker of a running
 .PHONY: test
 test: environments ## Run the tests (build/junit.xml)
 	@mkdir -p build
-	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --junitxml=build/junit.xml $(PYTEST_ARGS)
+	$(PYTEST) --junitxml=build/junit.xml $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all: environments ## Run all tests, also the slow ones
-	@mkdir -p build
-	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "slow or not slow" --junitxml=build/junit.xml $(PYTEST_ARGS)
+test-all: test ## Run all tests: those of `make test`, then the slow ones (build/junit-slow.xml)
+	$(PYTEST) -m slow --junitxml=build/junit-slow.xml $(PYTEST_ARGS)
 
 .PHONY: check
 check: .venv/$(STAMP) .venv-sam/$(STAMP) ## Format, lint, types, template, OpenAPI drift
