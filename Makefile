@@ -136,7 +136,13 @@ clean: ## Remove environments and everything built
 # All that the tests need, set up side by side.
 .PHONY: environments
 environments:
-	@$(MAKE) --no-print-directory --silent -j4 $(ENVS) $(SEEKERS) $(SDKS) $(READERS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP)
+	@$(MAKE) --no-print-directory --silent -j4 $(ENVS) $(SEEKERS) $(SDKS) $(READERS) .venv-sam/$(STAMP) .venv-fuzz/$(STAMP) build/byte-code/$(STAMP)
+
+# The tests' byte code: at a first run, each worker would make all of it.
+build/byte-code/$(STAMP): .venv/$(STAMP)
+	@mkdir -p $(@D)
+	@$(PY) -m pytest --collect-only -q >/dev/null 2>&1 || true  # what is wrong with a test, its run says
+	@touch $@
 
 # uv has an environment of its own, so that syncing another one can never remove it.
 .venv-uv/$(STAMP): requirements/uv.txt
