@@ -97,7 +97,7 @@ conformance: .venv/$(STAMP) ## Ask the door at URL=… its conformance cases: TO
 	$(PY) -m pytest -q -p no:cacheprovider tests/conformance $(PYTEST_ARGS)
 
 .PHONY: bench
-bench: $(ENVS) ## Measure cold and warm times
+bench: $(ENVS) .venv-seekers/$(STAMP) ## Measure the doors beside what one would write instead (build/bench.json)
 	$(PY) -m bench
 
 .PHONY: build

@@ -1,114 +1,47 @@
-"""Measure everything, print a table, write build/bench.json: `python -m bench [PART …]`, all parts by default."""
+"""Measure, print a table, write build/bench.json: `python -m bench [PART …]`; without PART, what `make bench` does."""
 
 import argparse
 import json
-import os
-import socket
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
-from statistics import median
-from typing import Any, Final
 
-from bench.cold import starts
-from bench.contenders import NOBODY, environment
-from bench.gateway import load
-from bench.kernel import assignments
-from bench.report import table, with_ratios
-from bench.scratch import Scratch, prepare
-from bench.worker import paid
-from bench.worker.hiring import deployed
-from local.aws import embedded_aws, provision
+from bench.figures import medians, ratios, spreads
+from bench.machine import head, load, machine
+from bench.parts import PARTS, USUAL, Run, measured
+from bench.report import PAIRS, table
+from bench.scratch import prepare
 from local.gateway.lambdas.variables import ROOT
-
-PARTS: Final = ("cold", "warm", "calls", "load", "paid", "kernel", "assign")
-PAID_ROUNDS: Final = 4  # per cold round
-WARM_ROUNDS: Final = 4  # per cold round; many short rounds spread a busy moment over all contenders
 
 
 def main() -> None:
     """Run the requested parts."""
     arguments = _arguments()
-    scratch = prepare(arguments.scratch)
-    figures: dict[str, float] = {"rounds": arguments.rounds}
-    if "cold" in arguments.parts:
-        figures |= cold_figures(scratch, arguments.rounds)
-    if "warm" in arguments.parts:
-        figures |= warm_figures(scratch, arguments.rounds * WARM_ROUNDS, arguments.calls)
-    if {"calls", "load", "paid", "kernel", "assign"} & set(arguments.parts):
-        figures |= aws_figures(scratch, arguments)
-    figures = with_ratios(figures)
-    print(table(figures))
+    of = machine()
+    samples = measured(_run(arguments), arguments.parts)
+    samples = {**ratios(samples, PAIRS), **samples}
+    of["load_after"] = load()
+    figures, between = medians(samples), spreads(samples)
+    print(head(of), table(figures, between), sep="\n")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    arguments.out.write_text(json.dumps({"machine": of, **figures, "spread": between}, indent=1) + "\n", "utf-8")
 
 
-def cold_figures(scratch: Scratch, rounds: int) -> dict[str, float]:
-    """Median milliseconds until a handler asked for work, and from then until its first answer."""
-    found = starts.measure(scratch, rounds)
-    figures = {f"cold_{name}_ms": round(median(one.init for one in times), 1) for name, times in found.items()}
-    firsts = {f"first_{name}_ms": round(median(one.first for one in times), 1) for name, times in found.items()}
-    return figures | firsts
-
-
-def warm_figures(scratch: Scratch, rounds: int, calls: int) -> dict[str, float]:
-    """Median microseconds per call."""
-    found = measured_apart(scratch, "runtime.warm", {"IN_MEMORY": "1"}, str(rounds), str(calls))
-    return {f"warm_{name}_us": round(median(times), 1) for name, times in found.items()}
-
-
-def aws_figures(scratch: Scratch, arguments: argparse.Namespace) -> dict[str, float]:
-    """Counted requests, the gateway's rate, and paid tasks, over the embedded AWS."""
-    figures: dict[str, float] = {}
-    with embedded_aws(_free_port()) as endpoint:
-        provision(deployed(), endpoint)
-        if "calls" in arguments.parts:
-            figures |= measured_apart(scratch, "runtime.calls", {"AWS_ENDPOINT_URL": endpoint})
-            figures |= measured_apart(scratch, "worker.calls", {"AWS_ENDPOINT_URL": endpoint})
-        if "load" in arguments.parts:
-            figures |= {name: round(value, 1) for name, value in load.measure(endpoint, arguments.seconds).items()}
-        if "paid" in arguments.parts:
-            figures |= paid.measure(endpoint, arguments.rounds * PAID_ROUNDS)
-        if "kernel" in arguments.parts:
-            figures |= measured_apart(scratch, "kernel.commands", kernel_variables(endpoint), str(arguments.listed))
-        if "assign" in arguments.parts:
-            figures |= assignments.measure(endpoint)
-    return figures
-
-
-def kernel_variables(endpoint: str) -> dict[str, str]:
-    """The variables of the kernel door's functions, over the embedded AWS, with every call allowed."""
-    template = deployed()
-    names = {"KERNEL_TABLE": "KernelTable", "DUE_TABLE": "DueTable", "BUCKET": "Bucket"}
-    named = {f"PIECEWORK_{name}": template.physical_name(logical) for name, logical in names.items()}
-    return {**named, "AWS_ENDPOINT_URL": endpoint, "PIECEWORK_POLICY_DEFAULT": "permissive"}
-
-
-def measured_apart(scratch: Scratch, module: str, variables: dict[str, str], *arguments: str) -> Any:
-    """The figures of a module that runs in a separate process, where all contenders can be imported."""
-    copies = (scratch.path_of("functions"), str(scratch.folder / "baselines"))
-    path = os.pathsep.join((*copies, str(ROOT), *sys.path))  # the checkout's own folders come last, behind the copies
-    env = environment(scratch, "functions", NOBODY) | variables | {"PYTHONPATH": path}
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "figures.json"
-        command = (sys.executable, "-S", "-W", "ignore", "-m", f"bench.{module}", str(out), *arguments)
-        subprocess.run(command, check=True, cwd=folder, env=env, stdout=subprocess.DEVNULL)
-        return json.loads(out.read_text("utf-8"))
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+def _run(arguments: argparse.Namespace) -> Run:
+    scratch = prepare(arguments.scratch)
+    beside = arguments.beside and prepare(arguments.scratch.with_name("bench-beside"), arguments.beside.resolve())
+    return Run(
+        scratch, beside, arguments.rounds, arguments.calls, arguments.seconds, arguments.listed, arguments.starts
+    )
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", default=PARTS, metavar="PART", help=f"{', '.join(PARTS)}; default: all")
+    parser.add_argument("parts", nargs="*", default=USUAL, metavar="PART", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--beside", type=Path, metavar="TREE", help="start another tree's functions in the same rounds")
     parser.add_argument("--rounds", type=int, default=15, help="the number of rounds for medians")
     parser.add_argument("--calls", type=int, default=50, help="the number of warm calls per round")
-    parser.add_argument("--seconds", type=float, default=5, help="the length of each load")
+    parser.add_argument("--seconds", type=float, default=2, help="the length of each load")
     parser.add_argument("--listed", type=int, default=20_000, help="executions behind the kernel door's lists")
+    parser.add_argument("--starts", type=int, default=200, help="the starts in a row of the part of that name")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json")
     parser.add_argument("--scratch", type=Path, default=ROOT / "build" / "bench")
     return parser.parse_args()

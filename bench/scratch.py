@@ -22,16 +22,17 @@ BESIDE: Final = (
     "jsonschema",
     "cryptography",
 )  # of the runtime itself, a baseline, and an extra of ours
-OWN: Final = (ROOT / "layers" / "piecework" / "piecework", ROOT / "layers" / "executors")
+OWN: Final = ("layers/piecework/piecework", "layers/executors")
 REQUIREMENT_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 STAMP: Final = "libraries.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """The places of the copies."""
+    """The places of the copies, and the tree from which the functions and their layers come."""
 
     folder: Path
+    root: Path = ROOT
 
     @property
     def python(self) -> Path:
@@ -43,19 +44,19 @@ class Scratch:
         return os.pathsep.join((str(self.folder / code), str(self.python)))
 
 
-def libraries() -> tuple[str, ...]:
-    """The packages that the layers ask for, and those of the contenders."""
+def libraries(root: Path = ROOT) -> tuple[str, ...]:
+    """The packages that a tree's layers ask for, and those of the contenders."""
     lines = (
-        line for file in (ROOT / "layers").glob("*/requirements.in") for line in file.read_text("utf-8").splitlines()
+        line for file in (root / "layers").glob("*/requirements.in") for line in file.read_text("utf-8").splitlines()
     )
     asked = (found.group() for line in lines if (found := REQUIREMENT_NAME.match(line)))
     return (*BESIDE, *sorted(set(asked)))
 
 
-def prepare(folder: Path) -> Scratch:
+def prepare(folder: Path, root: Path = ROOT) -> Scratch:
     """Copy and compile everything; libraries that are already there in the same versions stay."""
-    scratch = Scratch(folder)
-    distributions = closure(libraries())
+    scratch = Scratch(folder, root)
+    distributions = closure(libraries(root))
     stamp = "\n".join((sys.version, *sorted(f"{name}=={found.version}" for name, found in distributions.items())))
     stamp_file = folder / STAMP
     if not stamp_file.is_file() or stamp_file.read_text() != stamp:
@@ -107,8 +108,8 @@ def link(source: Path, target: Path) -> None:
 def copy_own(scratch: Scratch) -> None:
     """Copy our packages, the functions, the baselines and the probes, and write the manifest of executors."""
     here = Path(__file__).parent
-    copies = {scratch.python / source.name: source for source in OWN}
-    copies |= {scratch.folder / "functions": ROOT / "functions"}
+    copies = {scratch.python / Path(name).name: scratch.root / name for name in OWN}
+    copies |= {scratch.folder / "functions": scratch.root / "functions"}
     copies |= {scratch.folder / name: here / name for name in ("baselines", "probes")}
     for target, source in copies.items():
         shutil.rmtree(target, ignore_errors=True)

@@ -1,10 +1,13 @@
-"""Two loopback servers for cold starts: a Lambda Runtime API, and an AWS that accepts everything.
+"""Two loopback servers for cold starts: a Lambda Runtime API, and an AWS over TLS that accepts everything.
 
 Each answer is one write with TCP_NODELAY; otherwise every call includes the peer's delayed acknowledgement.
 """
 
 import contextlib
+import json
 import queue
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
 STOP_POLL_SECONDS: Final = 0.2
+FOUND: Final[Mapping[str, object]] = {  # what is answered to other operations is empty
+    "Query": {"Items": [], "Count": 0, "ScannedCount": 0},
+    "BatchGetItem": {"Responses": {}, "UnprocessedKeys": {}},
+}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -42,9 +49,13 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class _Aws(Handler):
+    server: "Aws"
+
     def do_POST(self) -> None:
         self.content()
-        self.reply(200, b"{}", {"Content-Type": "application/x-amz-json-1.0"})
+        operation = self.headers.get("X-Amz-Target", "").rpartition(".")[2]
+        answer = {"SecretString": self.server.secret} if operation == "GetSecretValue" else FOUND.get(operation, {})
+        self.reply(200, json.dumps(answer).encode(), {"Content-Type": "application/x-amz-json-1.1"})
 
     def do_PUT(self) -> None:
         self.content()
@@ -66,6 +77,24 @@ class Server(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         pass  # a measured process is killed with its connection open
+
+
+class Aws(Server):
+    """An AWS on which every conditional write succeeds and every read finds nothing, but for one secret."""
+
+    def __init__(self, context: ssl.SSLContext, secret: str) -> None:
+        super().__init__(_Aws)
+        self.secret = secret
+        self._context = context
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.address}"
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        connection, address = super().get_request()
+        # The handshake waits for the connection's own thread.
+        return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
 
 
 class RuntimeApi(Server):
@@ -103,18 +132,13 @@ class _Runtime(Handler):
 
 
 @contextlib.contextmanager
-def serving(server: Server) -> Iterator[Server]:
+def serving(server: Server) -> Iterator[None]:
     """Serve in a separate thread."""
     thread = threading.Thread(target=server.serve_forever, args=(STOP_POLL_SECONDS,), daemon=True)
     thread.start()
     try:
-        yield server
+        yield
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def yes_to_all() -> Server:
-    """Answer as an AWS on which every conditional put succeeds."""
-    return Server(_Aws)

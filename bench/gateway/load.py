@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from bench.contenders import event, fresh
+from bench.contenders import EXECUTE, event, fresh
+from bench.figures import Samples
+from bench.processes import cpu_ms
 from bench.worker.hiring import EXECUTOR
 from local.aws import CREDENTIALS, stop, wait_until_answers
 from local.die_with_parent import dying_with_parent
@@ -22,25 +24,51 @@ from local.template import REGION
 CLIENTS: Final = 4
 FEW: Final = 8
 CROWD: Final = 200
+ROUNDS: Final = 5
+SMALL: Final = "/capabilities"
+SMALL_ANSWERS: Final = 200
 TIMEOUT_SECONDS: Final = 60
 HEADERS: Final = {"Content-Type": "application/json"}
 NOTHING: Final[Mapping[str, str]] = {}
 
 
-def measure(endpoint: str, seconds: float) -> dict[str, float]:
-    """Answers per second to `/execute` and to `/capabilities`, and to `/execute` for few clients and for a crowd."""
-    with gateway(endpoint) as port:
-        return {
-            "gateway_requests_per_second": rate(port, "/execute", seconds),
-            "gateway_capabilities_per_second": rate(port, "/capabilities", seconds),
-            "gateway_few_per_second": rate(port, "/execute", seconds, FEW),
-            "gateway_crowd_per_second": rate(port, "/execute", seconds, CROWD),
-        }
+def measure(endpoint: str, seconds: float) -> Samples:
+    """Answers per second by path and number of clients, and what a small answer costs the gateway's own process."""
+    asked = {
+        "gateway_requests_per_second": ("/execute", CLIENTS),
+        "gateway_capabilities_per_second": ("/capabilities", CLIENTS),
+        "gateway_few_per_second": ("/execute", FEW),
+        "gateway_crowd_per_second": ("/execute", CROWD),
+    }
+    found: dict[str, list[float]] = {"gateway_own_ms": [], **{name: [] for name in asked}}
+    with _process(endpoint, "RuntimeApi", NOTHING) as (port, pid):
+        for _ in range(ROUNDS):
+            found["gateway_own_ms"].append(own_ms(port, pid))
+            for name, (path, clients) in asked.items():
+                found[name].append(rate(port, path, seconds, clients))
+    return found
+
+
+def own_ms(port: int, pid: int) -> float:
+    """Processor time that the gateway's process uses for a small answer; a function's process makes the answer."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)) as connection:
+        ask(connection, SMALL)
+        before = cpu_ms(pid)
+        for _ in range(SMALL_ANSWERS):
+            ask(connection, SMALL)
+        return (cpu_ms(pid) - before) / SMALL_ANSWERS
 
 
 @contextlib.contextmanager
 def gateway(endpoint: str, api: str = "RuntimeApi", variables: Mapping[str, str] = NOTHING) -> Iterator[int]:
     """A door on a free port; yields the port."""
+    with _process(endpoint, api, variables) as (port, _):
+        yield port
+
+
+@contextlib.contextmanager
+def _process(endpoint: str, api: str, variables: Mapping[str, str]) -> Iterator[tuple[int, int]]:
+    """A door's port and process id."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PIECEWORK_"))}
@@ -56,7 +84,7 @@ def gateway(endpoint: str, api: str = "RuntimeApi", variables: Mapping[str, str]
     )
     try:
         wait_until_answers(f"http://127.0.0.1:{port}/health", process)
-        yield port
+        yield port, process.pid
     finally:
         stop(process)
 
@@ -93,7 +121,7 @@ def ask(connection: http.client.HTTPConnection, path: str) -> None:
     Raises:
         RuntimeError: the answer is not a success.
     """
-    body = fresh(event("execute"))["body"] if path == "/execute" else None
+    body = fresh(event(EXECUTE))["body"] if path == "/execute" else None
     connection.request("POST" if body else "GET", path, body, HEADERS)
     response = connection.getresponse()
     text = response.read()

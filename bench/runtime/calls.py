@@ -13,7 +13,7 @@ from typing import Any
 
 import boto3
 
-from bench.contenders import event, fresh
+from bench.contenders import EXECUTE, VERIFY, event, fresh
 from bench.runtime.fakes import Context
 from bench.sent import Sent
 
@@ -22,14 +22,14 @@ def measure() -> dict[str, int]:
     """Requests of a fresh piece, of its replay, and of a verification; and the size of the stored item."""
     sent, context = Sent(), Context()
     execute, verify = (importlib.import_module(f"runtime.{name}.app").handler for name in ("execute", "verify"))
-    request = fresh(event("execute"))
-    succeed(execute(fresh(event("execute")), context))  # the first call makes the clients and their connections
+    request = fresh(event(EXECUTE))
+    succeed(execute(fresh(event(EXECUTE)), context))  # the first call makes the clients and their connections
     sent.take()
     answer = succeed(execute(request, context))
     first = sent.take()
     replayed = succeed(execute(request, context))
     replay = sent.take()
-    succeed(verify(event("verify"), context))
+    succeed(verify(dict(event(VERIFY)), context))
     verified = sent.take()
     if replayed["body"] != answer["body"]:
         raise SystemExit("a replay returned other bytes")

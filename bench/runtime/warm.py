@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.contenders import event, fresh
+from bench.contenders import EXECUTE, VERIFY, event, fresh
 from bench.runtime.fakes import Context, MemoryPersistence, MemoryTable, NoBucket
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
@@ -71,7 +71,7 @@ def time_calls(handler: Handler, events: list[dict[str, Any]]) -> float:
 
 def measure(rounds: int, calls: int) -> dict[str, list[float]]:
     """Microseconds per call of every contender and request, by round."""
-    examples = {request: event(request) for request in ("execute", "verify")}
+    examples = {"execute": event(EXECUTE), "verify": event(VERIFY)}
     found: dict[str, list[float]] = defaultdict(list)
     contenders = handlers()
     for (contender, request), handler in contenders.items():

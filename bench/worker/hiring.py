@@ -5,6 +5,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from local.facilitator.rules import TOKENS, typed_transfer
@@ -20,11 +21,11 @@ EXECUTOR: Final = "echo"  # the executor of every measurement
 STREAM_KEY: Final = "a key that only benchmarks use"
 
 
-def deployed() -> Template:
-    """The template with the worker door and the kernel door."""
+def deployed(root: Path = ROOT) -> Template:
+    """A tree's template with the worker door and the kernel door."""
     chosen = dict.fromkeys(("DefaultExecutor", "WorkerDefaultExecutor"), EXECUTOR)
     doors = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
-    return Template.load(ROOT / "template.yaml", {**doors, **chosen})
+    return Template.load(root / "template.yaml", {**doors, **chosen})
 
 
 def variables(function: str, public_url: str, facilitator_url: str) -> dict[str, str]:

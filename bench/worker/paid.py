@@ -14,10 +14,10 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from statistics import median, quantiles
 from typing import Any, Final
 
 from bench.cold.starts import BenchFailed
+from bench.figures import Samples, spread
 from bench.gateway.load import gateway
 from bench.worker.hiring import SEEKER_KEY, TASK, facilitator, payment, worker
 from local.aws import stop, wait_until_answers
@@ -31,8 +31,8 @@ TIMEOUT_SECONDS: Final = 60
 WARM_UP: Final = 2  # requests of each that are not counted
 
 
-def measure(endpoint: str, rounds: int) -> dict[str, float]:
-    """Milliseconds of the paid request, median and 90th percentile, and facilitator calls per sale of each."""
+def measure(endpoint: str, rounds: int) -> Samples:
+    """Milliseconds of the paid request by round, their 90th percentile, and facilitator calls per sale of each."""
     with facilitator() as stub, _door(endpoint, stub.url) as ours, _seller(stub.url) as theirs:
         sellers = {"worker": _Seller(ours, by_contract=True), "x402_sdk": _Seller(theirs, by_contract=False)}
         for seller in (*sellers.values(),) * WARM_UP:
@@ -45,8 +45,8 @@ def measure(endpoint: str, rounds: int) -> dict[str, float]:
                 found[name].append(seller.sell())
                 calls[name] += len(stub.calls) - before
     return {
-        **{f"paid_{name}_ms": round(median(times), 1) for name, times in found.items()},
-        **{f"paid_{name}_p90_ms": round(_p90(times), 1) for name, times in found.items()},
+        **{f"paid_{name}_ms": times for name, times in found.items()},
+        **{f"paid_{name}_p90_ms": spread(times)[1] for name, times in found.items()},
         **{f"paid_{name}_facilitator_requests": round(count / rounds, 2) for name, count in calls.items()},
     }
 
@@ -82,10 +82,6 @@ class _Seller:
         if answer.status != status:
             raise BenchFailed(f"{path} answered {answer.status} and not {status}: {text[:500]!r}")
         return {name.lower(): value for name, value in answer.getheaders()}
-
-
-def _p90(times: list[float]) -> float:
-    return quantiles(times, n=10)[-1] if len(times) > 1 else times[0]
 
 
 @contextlib.contextmanager

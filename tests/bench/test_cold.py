@@ -1,0 +1,54 @@
+"""Cold starts are believed: all contenders get the same variables, and each of them verifies its AWS."""
+
+import os
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from bench.cold import starts
+from bench.cold.certificates import system_certificates
+from bench.contenders import OTHERS, OWN, environment, settings
+
+ROOT = Path(__file__).parents[2]
+CALLERS = [one for one in (*OWN, *OTHERS) if one.name not in {"bare", "boto3", "verify", "capabilities"}]
+QUICK = {"execute", "authorizer_boto3"}
+
+
+class Checkout:
+    """The checkout and its virtual environment, in the place of compiled copies."""
+
+    folder = root = ROOT
+
+    def path_of(self, code: str) -> str:
+        own = ROOT / code if code == "functions" else ROOT / "bench" / code
+        folders = (own, ROOT / "layers/piecework", ROOT / "layers", sysconfig.get_path("purelib"))
+        return os.pathsep.join(map(str, folders))
+
+
+@pytest.fixture(scope="module")
+def aws():
+    with starts.aws() as variables:
+        yield variables
+
+
+@pytest.mark.parametrize(
+    "contender",
+    [pytest.param(one, id=one.name, marks=[] if one.name in QUICK else pytest.mark.slow) for one in CALLERS],
+)
+def test_a_contender_that_calls_aws_verifies_it(contender, aws, tmp_path):
+    strangers = tmp_path / "strangers.pem"
+    strangers.write_bytes(system_certificates())
+
+    assert starts.start(Checkout(), contender, aws).cold > 0
+    with pytest.raises(starts.BenchFailed):
+        starts.start(Checkout(), contender, {**aws, "AWS_CA_BUNDLE": str(strangers)})
+
+
+def test_the_contenders_variables_differ_only_in_where_their_code_lies():
+    ours, theirs = (environment(Checkout(), code) for code in ("functions", "baselines"))
+
+    assert ours.pop("PYTHONPATH") != theirs.pop("PYTHONPATH")
+    assert ours == theirs
+    assert ours["PIECEWORK_RUNTIME_TOKENS_SECRET_ARN"] and ours["PYDANTIC_DISABLE_PLUGINS"]
+    assert settings(ROOT).items() <= ours.items()
