@@ -41,6 +41,7 @@ SHARED = {
 MAY_USE = {  # room: the rooms of the package that it may know
     "clock": set(),
     "errors": set(),
+    "values": set(),
     "jsons": {"errors"},
     "reasons": set(),
     "settings": {"errors"},
@@ -148,7 +149,7 @@ def test_there_is_something_to_check():
 @pytest.mark.parametrize("module", [name for name in PIECEWORK if room_of(name)])
 def test_a_room_knows_the_rooms_under_it(module):
     room = room_of(module)
-    known = {room, *({"extend"} if room in FACES else MAY_USE[room])}
+    known = {room, "values", *({"extend"} if room in FACES else MAY_USE[room])}
     known |= {"aws"} if is_wiring(module) or is_store(module) else set()
 
     assert {room_of(name) for name in own(module)} - {""} <= known

@@ -15,7 +15,6 @@ test can run the executor again as a run that takes over:
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from piecework.errors import NoValidOutput, SettingsError
 from piecework.extend.executors import Artifact, Evidence, Executor, ExecutorFunction, Step, Steps, registered
@@ -24,6 +23,7 @@ from piecework.jsons import Json
 from piecework.runtime.execute.flow import Order, fingerprint_of, task_of
 from piecework.runtime.execute.messages import read_contract, read_request
 from piecework.schemas import compile_schema
+from piecework.values import dataclass, field
 
 Tool = Callable[[Mapping[str, Json]], Json]
 

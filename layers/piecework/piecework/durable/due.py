@@ -9,8 +9,7 @@ and every request that reads the record.
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from piecework.errors import BadRequest, PieceworkError
 
@@ -20,8 +19,7 @@ PORTION: Final = 10  # due times of a kind before the next kind's turn; a queue 
 MOST_OF_A_KIND: Final = 1_000  # in one sweep; the next sweep sends those again whose messages are not done yet
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Due:
+class Due(NamedTuple):
     """A time at which the record `id` of this kind must be checked."""
 
     at_ms: int

@@ -23,7 +23,6 @@ import hashlib
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import uniform
 from time import sleep as real_sleep
@@ -34,6 +33,7 @@ from piecework.durable.renewal import Renewal
 from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, PieceworkError
 from piecework.extend.right import LEASE_MS, Right, RightLost, Unleased
 from piecework.jsons.fingerprints import Fingerprint
+from piecework.values import dataclass, replace
 
 INLINE_LIMIT: Final = 16_384  # bytes of a result kept in the item; more would cost a write unit per KB at every renewal
 REASON_CHARACTERS: Final = 500  # of a transient failure's text, which an executor may have made very long

@@ -10,13 +10,13 @@ final. The event's texts come from strangers: judge them, never obey them.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, get_args
 
 from piecework.errors import SettingsError
 from piecework.extend.executors import Run
 from piecework.jsons import Json
+from piecework.values import dataclass
 
 EventType = Literal[
     "friend_request",

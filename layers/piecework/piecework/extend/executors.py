@@ -27,7 +27,6 @@ chance, another service) into a `run.step` before them. A run whose calls differ
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -47,6 +46,7 @@ from piecework.extend.runs import (
     no_tools,
 )
 from piecework.jsons import Json
+from piecework.values import dataclass, field, replace
 
 __all__ = [
     "Artifact",

@@ -8,12 +8,12 @@ pure function of its arguments, because verification may be repeated and is not 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from piecework.errors import Internal, SettingsError
 from piecework.jsons import Json
+from piecework.values import dataclass
 
 # Runtime specification, section 7.
 SCHEMA_OK: Final = 100

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from piecework.errors import PieceworkError, Refused
 from piecework.extend import bounds
 from piecework.extend.right import Right, Unleased
 from piecework.jsons import Json, loads_exact
+from piecework.values import dataclass
 
 _inside: ContextVar["tuple[str, ...]"] = ContextVar("inside", default=())  # the parts of the enclosing step
 

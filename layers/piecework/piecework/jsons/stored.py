@@ -4,8 +4,7 @@ Two versions run side by side during every deployment, and after a rollback the 
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -16,4 +15,5 @@ def known(kind: type[T], members: Mapping[str, Any]) -> T:
     Raises:
         TypeError: a member without a default is missing.
     """
-    return kind(**{each.name: members[each.name] for each in fields(cast("Any", kind)) if each.name in members})
+    names: tuple[str, ...] = kind.__match_args__  # type: ignore[attr-defined]  # which each dataclass has
+    return kind(**{name: members[name] for name in names if name in members})

@@ -1,7 +1,6 @@
 """From a model's text to an output that fits: the readings that are tried before the model is asked again."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.errors import BadRequest
@@ -11,6 +10,7 @@ from piecework.jsons import Json, loads_exact
 from piecework.models.chat import Reply
 from piecework.models.documents import documents
 from piecework.models.thoughts import after_thoughts
+from piecework.values import dataclass
 
 NOT_JSON: Final = "it is not a JSON document"
 CUT: Final = "it was cut off before its end; write a shorter one"

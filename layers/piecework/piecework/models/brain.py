@@ -6,13 +6,13 @@ name, then the profile's default.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast, get_args
 from urllib.parse import urlsplit
 
 from piecework.errors import SettingsError
 from piecework.models.chat import StructuredOutput
 from piecework.settings import Reader
+from piecework.values import dataclass, field
 
 Kind = Literal["openai-compatible", "bedrock"]
 

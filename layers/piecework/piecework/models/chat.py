@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, Protocol
 
 from piecework.errors import BadRequest, UpstreamFailed
 from piecework.jsons import Json, canonical, loads_exact
 from piecework.models.thoughts import after_thoughts
+from piecework.values import dataclass
 
 StructuredOutput = Literal["auto", "json_schema", "json_object", "off"]
 

@@ -6,11 +6,11 @@ bounded, because each bracket may begin a long text without an end.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.errors import BadRequest
 from piecework.jsons import MAX_DEPTH_IN, Json, loads_exact
+from piecework.values import dataclass
 
 MOST_WORK: Final = 4_000_000  # characters read in one text, some of them repeatedly; a reply holds at most 66,000
 TOKEN_WORK: Final = 20  # a bracket or a string counts as this many characters

@@ -3,12 +3,12 @@
 import re
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import ClassVar, Final
 from urllib.parse import quote, urlsplit
 
 from piecework.errors import PieceworkError
+from piecework.values import dataclass
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Sequence[str]]

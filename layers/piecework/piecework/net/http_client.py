@@ -15,7 +15,6 @@ import ssl
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import ClassVar, Final
 
@@ -24,6 +23,7 @@ import h11
 from piecework.errors import PieceworkError
 from piecework.net.addresses import Address, Allow, Resolve, Target, resolve_name, vet
 from piecework.net.lookups import Deadline, Silence, look_up
+from piecework.values import dataclass
 
 BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer
 HEAD_LIMIT: Final = 256 * 1024  # bytes of an answer's head: some hosts send hundreds of lines

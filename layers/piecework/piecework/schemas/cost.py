@@ -7,11 +7,11 @@ gives the evaluations of a validator that never stops early. Values with the sam
 costs about 1 µs for each JSON value.
 """
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from piecework.jsons import Json
 from piecework.schemas.graph import Counts, SchemaGraph, SchemaRejected, spread
+from piecework.values import dataclass, field
 
 MAX_VALUE_DEPTH: Final = 250  # nested containers; the validator's reader refuses 255
 MAX_VALUES: Final = 1_000_000  # on one level; requests and outputs of allowed size hold fewer

@@ -6,12 +6,12 @@ draft 7, which validators skip, and for every meaning of an ambiguous anchor.
 """
 
 import heapq
-from dataclasses import dataclass, field
 from typing import Final
 
 from piecework.jsons import Json
 from piecework.schemas.patterns import PatternNotRun, pattern_positions
 from piecework.schemas.references import LATEST_DRAFT, REFERENCES, References, SchemaRejected, place_in
+from piecework.values import dataclass, field
 
 __all__ = ["Counts", "Node", "SchemaGraph", "SchemaRejected", "json_size", "spread"]
 

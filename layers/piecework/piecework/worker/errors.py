@@ -1,11 +1,11 @@
 """The worker door's error codes with their statuses (worker specification 1.8), and the one error that carries them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
+from piecework.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ caller from occupying an environment, and the stage's throttling bounds all of t
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
 from typing import Final
 
 from piecework.edge.http import Request
 from piecework.jsons import Json
+from piecework.values import dataclass, field
 from piecework.worker.errors import WorkerError
 from piecework.worker.ids import CONTRACT_ID
 

@@ -1,11 +1,11 @@
 """The routes of the `hire` function: POST /execute and GET /tasks/{task_id} (worker specification 1.2 step 1, 1.3)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.edge.http import Request, Response
 from piecework.jsons import loads
+from piecework.values import dataclass
 from piecework.worker.answer.bodies import PENDING, Answer
 from piecework.worker.contract.contracts import Contracts
 from piecework.worker.contract.inputs import body_digest

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Self
 
 from piecework.net.addresses import is_https_or_loopback
 from piecework.settings import TRUE, Reader
+from piecework.values import dataclass
 from piecework.worker.chain.networks import NETWORKS, Network
 
 ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")

@@ -20,7 +20,6 @@ runtime specification 3.3, 6.3, 8.2.
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from piecework.durable.pieces import INLINE_LIMIT, Answer, Claim, Overflow, Pieces, Result, piece_key
@@ -35,6 +34,7 @@ from piecework.jsons import MAX_DEPTH_READ, Json, canonical, loads
 from piecework.jsons.fingerprints import fingerprint
 from piecework.runtime.events.messages import AgentEvent, AgentEventCallback
 from piecework.runtime.messages import parse
+from piecework.values import dataclass, field
 
 HOOK_NEEDS_MS: Final = 5_000  # a lost run is taken over only with this much time left for the hook
 DECISION_BYTES: Final = INLINE_LIMIT - 1_024  # the answer around it and the dedupe key's record stay one small item

@@ -6,7 +6,6 @@ refused without a run is refused before the claim. Runtime specification 2.2, 2.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from piecework.durable.artifacts import ARTIFACT_LIMIT, EvidenceStore, artifact_token, keep
@@ -22,6 +21,7 @@ from piecework.jsons.fingerprints import Fingerprint, fingerprint
 from piecework.runtime.execute.evidence import TOTAL_BYTES, admit, admit_refs
 from piecework.runtime.execute.messages import Contract, ExecuteRequest, read_contract, read_request
 from piecework.schemas import Checker, SchemaRejected, compile_schema, minimal_ok
+from piecework.values import dataclass, field
 
 IDS: Final = ("task_id", "execution_id", "attempt_id")  # the ids in an outcome line
 OUTPUT_LEVELS: Final = MAX_DEPTH_READ - 1  # the answer around it is one level more

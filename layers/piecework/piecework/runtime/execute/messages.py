@@ -5,11 +5,11 @@ the members to change. A test checks that both readings agree.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from piecework.jsons import U64_MAX, Json
 from piecework.runtime.execute.defaults import INLINE_EVIDENCE_BYTES, MIMES
+from piecework.values import dataclass
 
 IDS: Final = (
     "task_id",

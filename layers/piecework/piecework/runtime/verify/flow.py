@@ -6,7 +6,6 @@ JSON Schema, because the caller wrote one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from piecework.extend.policies import (
@@ -22,6 +21,7 @@ from piecework.jsons import Json
 from piecework.runtime.hashes import verifier_result_hash
 from piecework.runtime.verify.policies import Binding, BindingRules
 from piecework.schemas import SchemaRejected, compile_schema, minimal_ok
+from piecework.values import dataclass, replace
 
 INCONCLUSIVE_CODES: Final = frozenset({EVIDENCE_UNREACHABLE, EVIDENCE_TIMEOUT, EVIDENCE_AUTH_DENIED})
 

@@ -1,7 +1,6 @@
 """The runtime door's three built-in policies and the check that a request's binding names one (specification 4)."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, Protocol, Self
 
@@ -25,6 +24,7 @@ from piecework.jsons.numerals import WrittenFloat, as_decimal, holds_written
 from piecework.runtime.hashes import docs_policy_hashes, kernel_policy_hash
 from piecework.runtime.verify.peers import disagrees_with_peers
 from piecework.settings import PolicyHashMode
+from piecework.values import dataclass
 
 PREFIX: Final = "sha256:"
 LONGEST_SHOWN: Final = 64  # characters of a caller's own text in an error or a log line

@@ -6,10 +6,10 @@ is the same in every answer.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Final
 
 from piecework.jsons import Json
+from piecework.values import dataclass, replace
 from piecework.worker.answer.deliverables import Deliverables
 from piecework.worker.answer.failures import as_told
 from piecework.worker.answer.outputs import items_of

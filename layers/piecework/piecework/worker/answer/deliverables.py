@@ -8,11 +8,11 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from piecework.extend.executors import Artifact, Log
 from piecework.jsons import Json
+from piecework.values import dataclass
 from piecework.worker.answer.file_names import disposition, safe_name, same_name, unique_name
 
 FILE_LIMIT: Final = 500_000_000  # bytes of one file

@@ -6,11 +6,11 @@ one text that passes is about the input, which the seeker knows: `InputRefused`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from piecework.errors import BadRequest, InputRefused, NoValidOutput, PieceworkError, Refused, Unprocessable
 from piecework.schemas import SchemaRejected
+from piecework.values import dataclass, replace
 from piecework.worker.record.values import Failure
 
 MEANINGS: Final[Sequence[tuple[type[PieceworkError], str, bool]]] = (  # class, code, whether it is final

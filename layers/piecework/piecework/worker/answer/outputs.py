@@ -4,13 +4,13 @@ The stored form is that of the answer, except that a file carries its `key`: lin
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from piecework.extend.executors import Artifact
 from piecework.extend.outgoing import Unsendable, sendable
 from piecework.jsons import Json, canonical
 from piecework.schemas import Problem, SchemaRejected
+from piecework.values import dataclass, field
 from piecework.worker.answer.deliverables import FILE_LIMIT, MOST_FILES, StoredFile
 from piecework.worker.contract.inputs import pointer_to
 from piecework.worker.contract.schema import compile_task_schema

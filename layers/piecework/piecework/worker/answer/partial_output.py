@@ -5,7 +5,6 @@ an item holds is kept there only once the task is paid; the stream decides for i
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from piecework.durable.pieces import Overflow
@@ -13,6 +12,7 @@ from piecework.errors import PieceworkError
 from piecework.extend.executors import Artifact, Log
 from piecework.extend.outgoing import Unsendable, sendable
 from piecework.jsons import Json, canonical
+from piecework.values import dataclass, field
 from piecework.worker.answer.deliverables import FILE_LIMIT, MOST_FILES, Deliverables, StoredFile, store_files
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.values import Item

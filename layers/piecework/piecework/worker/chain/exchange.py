@@ -8,7 +8,6 @@ word.
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
 
 from piecework.errors import BadRequest, SettingsError
@@ -17,6 +16,7 @@ from piecework.net.addresses import AddressRefused, chosen_target, is_https_or_l
 from piecework.net.envelopes import read_envelope
 from piecework.net.http_client import CallFailed, Fetched, HttpClient, Request, unpacked
 from piecework.reasons import Warn, reason_in, silent, tell
+from piecework.values import dataclass, replace
 
 CONNECT_SECONDS: Final = 3.0  # look-up and TLS included
 BODY_LIMIT: Final = 1024 * 1024  # bytes of an answer; a page of logs is far smaller

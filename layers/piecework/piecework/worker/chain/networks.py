@@ -5,9 +5,10 @@ The two domain names differ: a signature under the other one looks fine and neve
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
+
+from piecework.values import dataclass
 
 USDC_DECIMALS: Final = 6
 SMALLEST_USUAL_ATOMIC: Final = 1_000  # 0.001 USDC; the CDP facilitator refuses smaller payments as invalid

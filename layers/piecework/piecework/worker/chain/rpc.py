@@ -14,13 +14,13 @@ for its chain is asked for first.
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar, Final, Protocol
 
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.reasons import Warn, silent, tell
+from piecework.values import dataclass
 from piecework.worker.chain.exchange import Answer, Endpoint
 
 CALL_SECONDS: Final = 5.0

@@ -6,12 +6,12 @@ entry is who works. Other text is free. Where none is named, the executor that w
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Self
 
 from piecework.extend.broken import refusal
 from piecework.extend.manifest import Bundle
 from piecework.jsons import Json
+from piecework.values import dataclass
 from piecework.worker.errors import ContractInvalid
 
 RULE: Final = "V15"

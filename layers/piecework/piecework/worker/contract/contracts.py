@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol, Self, TypeVar
 
@@ -18,6 +17,7 @@ from piecework.clock import DAY_MS
 from piecework.jsons import Json
 from piecework.net.addresses import AddressRefused
 from piecework.schemas import SchemaRejected
+from piecework.values import dataclass
 from piecework.worker.chain.networks import NETWORKS, Network, atomic_units
 from piecework.worker.contract.schema import compile_task_schema, contract_checker
 from piecework.worker.contract.signatures import Role, SignatureCheck, contract_hash, is_signed_by_key, signing_digest

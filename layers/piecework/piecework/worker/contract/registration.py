@@ -4,10 +4,10 @@ No login is needed: only a contract that our own wallet signed passes, so nobody
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from piecework.jsons import Json
+from piecework.values import dataclass
 from piecework.worker.contract.choosing import Offer
 from piecework.worker.contract.contracts import ContractRecord, Contracts, WorkerIdentity, time_text, validate
 from piecework.worker.errors import ContractInvalid, WorkerError

@@ -3,10 +3,10 @@
 Used by the operator's import only: POST /contracts must not make strangers' documents cause calls to a node.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.jsons import Json
+from piecework.values import dataclass
 from piecework.worker.chain.exchange import Answer, Endpoint
 from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import ChainUnavailable, word

@@ -4,13 +4,13 @@ A case is made once per look and handed on; a move makes the next one with `now`
 contract there is a `Quote` in its place.
 """
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
 from piecework.extend.broken import ExecutorBroken
 from piecework.extend.executors import Executor
 from piecework.extend.manifest import Bundle
+from piecework.values import dataclass, replace
 from piecework.worker.contract.choosing import Offer
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.payment.terms import PaymentTerms

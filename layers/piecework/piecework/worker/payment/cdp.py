@@ -11,12 +11,12 @@ import binascii
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from piecework.errors import BadRequest, PieceworkError
 from piecework.jsons import loads
+from piecework.values import dataclass, field
 from piecework.worker.payment.facilitator import CredentialsMissing
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ An interrupted call is never repeated blindly: only a witness that says the auth
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from piecework.durable.due import Nudge
@@ -24,6 +23,7 @@ from piecework.durable.pieces import new_token
 from piecework.errors import PieceworkError
 from piecework.extend.executors import Log
 from piecework.jsons import loads
+from piecework.values import dataclass, field, replace
 from piecework.worker.chain.exchange import NotSent
 from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import Chain

@@ -6,10 +6,10 @@ doubted and not repeated; the settlement is unknown until a later look finds the
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Final
 
+from piecework.values import dataclass
 from piecework.worker.chain.rpc import Chain, ChainUnavailable, Receipt
 from piecework.worker.payment.evidence import Unsettled, pays
 from piecework.worker.payment.settlement import Paid, Unknown

@@ -6,9 +6,9 @@ changes no outcome.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from piecework.values import dataclass
 from piecework.worker.chain.exchange import NotSent
 from piecework.worker.payment.settlement import Decision, NotPaid, Paid, SettleAgain, Unknown, Wait
 

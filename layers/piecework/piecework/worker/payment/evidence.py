@@ -31,9 +31,9 @@ several nodes, and one that lags would call a nonce unspent long after it was sp
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from piecework.values import dataclass
 from piecework.worker.chain.rpc import (
     AUTHORIZATION_CANCELED,
     AUTHORIZATION_USED,

@@ -14,13 +14,13 @@ CDP facilitator refuses with 400 and reports a pending settlement with 500. What
 
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 from typing import Final, Protocol
 
 from piecework.jsons import Json
 from piecework.reasons import Warn, silent, tell
+from piecework.values import dataclass
 from piecework.worker.chain.exchange import Answer, Endpoint, Interrupted, NotSent
 from piecework.worker.chain.networks import Network
 from piecework.worker.errors import WorkerError

@@ -15,13 +15,13 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import UnionType
 from typing import Final
 
 from piecework.edge.http import Request
 from piecework.errors import BadRequest
 from piecework.jsons import Json, check_depth, loads
+from piecework.values import dataclass, field
 from piecework.worker.chain.networks import Network
 from piecework.worker.errors import WorkerError
 from piecework.worker.payment.terms import SCHEME, Contract, PaymentTerms

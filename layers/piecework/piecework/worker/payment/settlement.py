@@ -13,10 +13,10 @@ authorization did not and cannot pay asks the seeker for another one.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.jsons import Json
+from piecework.values import dataclass
 from piecework.worker.chain.exchange import Answer, NotSent
 from piecework.worker.payment.evidence import MOST_BEHIND_SECONDS, Evidence, Unsettled
 from piecework.worker.payment.facilitator import Settled, Verdict, network_name, payer_differs

@@ -12,10 +12,10 @@ Amounts are whole units of the token.
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 from piecework.jsons import Json, canonical
+from piecework.values import dataclass
 from piecework.worker.chain.networks import Network
 from piecework.worker.errors import WorkerError
 

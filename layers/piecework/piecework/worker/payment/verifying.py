@@ -1,10 +1,10 @@
 """Verifying: a payment header is checked here, then by the facilitator, before anything is bound (1.2 steps 6, 7)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from piecework.edge.http import Request
 from piecework.extend.executors import Log
+from piecework.values import dataclass
 from piecework.worker.payment.cases import Case, Quote
 from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.facilitator import Facilitator, SupportedKinds

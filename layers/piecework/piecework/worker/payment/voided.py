@@ -7,12 +7,12 @@ that is far behind the clock ends no watch. Without a node there is nobody to as
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from piecework.clock import DAY_MS
 from piecework.durable.due import Due, DueTimes
 from piecework.extend.executors import Log
+from piecework.values import dataclass, replace
 from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import Chain, ChainUnavailable
 from piecework.worker.contract.contracts import ContractRecord, Contracts

@@ -5,12 +5,12 @@ is the store's: `piecework.worker.record.executions`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from piecework.clock import DAY_MS
 from piecework.durable.due import Due
 from piecework.jsons import Json
+from piecework.values import dataclass, replace
 from piecework.worker.record.states import ENDED, State, advance
 from piecework.worker.record.values import (
     NO_LEASE,

@@ -6,10 +6,10 @@ runner whose lease was taken over can write nothing. The lease alone is renewed 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from piecework.errors import PieceworkError
+from piecework.values import dataclass
 from piecework.worker.errors import WorkerError
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.values import Item

@@ -4,11 +4,11 @@ Members that a record of another version has besides are left out; those that it
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
-from typing import Final
+from typing import Any, Final
 
 from piecework.jsons import Json
 from piecework.jsons.stored import known
+from piecework.values import asdict
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
 from piecework.worker.record.values import Attempt, BoundPayment, Failure, Kept, Lease, Settlement, TaskOutcome
@@ -56,7 +56,7 @@ def from_flat(members: Mapping[str, Json]) -> Execution:
     return known(Execution, {**read, **parts, "state": State(members["state"])})
 
 
-def _own(part: str, kind: type, members: Mapping[str, Json]) -> dict[str, Json]:
+def _own(part: str, kind: Any, members: Mapping[str, Json]) -> dict[str, Json]:
     """The members of one part, under its own names."""
-    names = {field.name: STORED_AS.get((part, field.name), field.name) for field in fields(kind)}
+    names = {name: STORED_AS.get((part, name), name) for name in kind.__match_args__}
     return {name: members[stored] for name, stored in names.items() if stored in members}

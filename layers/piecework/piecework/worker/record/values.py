@@ -1,10 +1,10 @@
 """The five values of an execution's record: the bound payment, its settlement, the lease, the attempt, the outcome."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Self
 
 from piecework.jsons import Json
+from piecework.values import dataclass, field, replace
 from piecework.worker.errors import CODES
 
 LAST_REFUSAL: Final = "too many payments for this contract were not taken; it ends here, and nothing was charged"

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +26,7 @@ from piecework.durable.due import Due
 from piecework.errors import LeaseLost
 from piecework.jsons import Json, canonical, loads
 from piecework.jsons.stored import known
+from piecework.values import asdict
 from piecework.worker.record.execution import WEBHOOK_DUE, Execution
 from piecework.worker.record.executions import Executions, LedgerRow, Moved, NonceTaken
 from piecework.worker.record.stored import flat, from_flat

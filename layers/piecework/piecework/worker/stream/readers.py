@@ -9,10 +9,10 @@ one. So what an environment remembers counts nothing; each reader takes a number
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from random import choice
 from typing import Final, Protocol
 
+from piecework.values import dataclass
 from piecework.worker.errors import WorkerError
 
 PER_CONTRACT: Final = 4  # a page, a command line, and their successors while the old connection is still held

@@ -11,13 +11,13 @@ as its key and linked when it is read; before the task is paid it has no link.
 import hmac
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from piecework.clock import DAY_MS
 from piecework.durable.pieces import Overflow
 from piecework.errors import PieceworkError
 from piecework.jsons import Json, canonical, loads
+from piecework.values import dataclass, field, replace
 from piecework.worker.answer.bodies import PAID, Bodies
 from piecework.worker.answer.partial_output import Listener, without_link
 from piecework.worker.contract.contracts import ContractRecord, Contracts

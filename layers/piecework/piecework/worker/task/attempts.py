@@ -11,7 +11,6 @@ the lease has lapsed, as its process was frozen or has died.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from typing import Final
 
 from piecework.durable.pieces import new_token
@@ -19,6 +18,7 @@ from piecework.durable.renewal import Renewal
 from piecework.errors import PieceworkError
 from piecework.extend.executors import Log
 from piecework.extend.right import LEASE_MS, Right, RightLost
+from piecework.values import dataclass, replace
 from piecework.worker.answer.failures import Ended, ended_by_undeployed
 from piecework.worker.payment.cases import Case
 from piecework.worker.payment.charging import Charging

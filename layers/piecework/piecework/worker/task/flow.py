@@ -20,12 +20,12 @@ keeps stock clients, which always ask unpaid first, from signing twice. What a r
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.durable.due import Nudge
 from piecework.errors import PieceworkError
 from piecework.extend.executors import Log
+from piecework.values import dataclass
 from piecework.worker.answer.bodies import EXHAUSTED, Answer
 from piecework.worker.answer.failures import UNDEPLOYED
 from piecework.worker.contract.contracts import ContractRecord, Contracts

@@ -7,13 +7,13 @@ lease: it ends or hands over by itself where its process goes on, and is taken o
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from piecework.errors import PieceworkError
 from piecework.extend.executors import Log
 from piecework.extend.right import HandedOver, Right
+from piecework.values import dataclass, field
 from piecework.worker.answer.failures import Ended
 from piecework.worker.payment.cases import Case
 from piecework.worker.task.attempts import Attempts

@@ -4,7 +4,6 @@ A look does nothing when somebody else is at work or the record moved on, so mes
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.durable.due import Due, DueTimes, named_by
@@ -12,6 +11,7 @@ from piecework.errors import BadRequest, PieceworkError
 from piecework.extend.executors import Log
 from piecework.extend.right import HandedOver
 from piecework.jsons import Json
+from piecework.values import dataclass
 from piecework.worker.contract.contracts import ContractRecord, Contracts
 from piecework.worker.payment.cases import Case, Cases
 from piecework.worker.payment.charging import Charging

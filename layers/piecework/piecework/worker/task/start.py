@@ -5,13 +5,13 @@ Short work is done inside the request, under a lease; what takes longer than the
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from piecework.edge.http import Request
 from piecework.errors import PieceworkError
 from piecework.extend.executors import Log
 from piecework.jsons import Json, canonical
+from piecework.values import dataclass, field, replace
 from piecework.worker.answer.bodies import Answer
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.ids import new_task_id

@@ -1,9 +1,9 @@
 """Views: how a record is answered, and how a contract is asked to be paid (worker specification 1.5, 2.1, 5)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from piecework.jsons import Json
+from piecework.values import dataclass
 from piecework.worker.answer.bodies import PENDING, Answer, Bodies, payment_member
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.payment.cases import Case, Quote

@@ -6,7 +6,6 @@ leaves the seeker another attempt. Steps that were recorded are replayed when an
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.clock import now_in_ms
@@ -17,6 +16,7 @@ from piecework.extend.executors import Artifact, Executor, Log, Outcome, Run, St
 from piecework.extend.faults import fault_of
 from piecework.extend.right import Right, Unleased
 from piecework.jsons import Json, canonical, loads
+from piecework.values import dataclass
 from piecework.worker.answer.deliverables import Deliverables, store_files
 from piecework.worker.answer.failures import (
     Ended,

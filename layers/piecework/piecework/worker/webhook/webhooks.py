@@ -15,7 +15,6 @@ and nothing else, so a request that went astray could give away no task.
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from random import uniform
@@ -27,6 +26,7 @@ from piecework.jsons.stored import known
 from piecework.net.fetching import Fetched, Fetcher
 from piecework.net.http_client import CallFailed
 from piecework.reasons import Warn, silent, tell
+from piecework.values import asdict, dataclass, field, replace
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.contract.webhook_address import webhook_target
 
