@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from statistics import median, quantiles
 from typing import Any, Final
 
@@ -92,6 +93,11 @@ class _Door:
         """One answer."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.send, method, path, body)
 
+    async def complete(self, assigned: Any) -> None:
+        """End an execution for its agent, so that its deadlines are no load for what follows."""
+        ids = {name: assigned[name] for name in ("execution_id", "session_id")}
+        await self.ask("POST", "/v0/agents/intent", {**ids, "intent": {"type": "complete"}})
+
     def create(self, agent: int) -> tuple[str, float]:
         """A new execution's id, and when the answer came."""
         made = self.send("POST", "/v0/executions", {"agent_id": f"bench-{agent}"})
@@ -152,7 +158,7 @@ async def _measured(port: int) -> dict[str, float]:
         idle, answered = await _assigned(door, agents, _rounds(range(AGENTS), IDLE_CREATES))
         busy = _rounds(range(ACTIVE_AGENTS), ACTIVE_CREATES)
         active = (await _assigned(door, agents, busy))[0][ACTIVE_AGENTS:]  # the first of each finds it idle
-        executions = [agent.frames[0][0]["execution_id"] for agent in agents[:MONITORS]]
+        executions = [execution for execution, _ in await door.at_rate(_creates(door, range(MONITORS)))]
         monitors = await opened(f"/v0/executions/{execution}/stream" for execution in executions)
         seen = await _followed(door, executions, monitors)
         for task in reading:
@@ -168,18 +174,24 @@ def _rounds(agents: Sequence[int], count: int) -> list[int]:
 
 async def _assigned(door: _Door, agents: list[_Stream], order: list[int]) -> tuple[list[float], list[float]]:
     """Of each create, milliseconds from `execution.started`, and from the answer, to the agent's frame."""
-    made = await door.at_rate([lambda agent=agent: door.create(agent) for agent in order])  # type: ignore[misc]
+    made = await door.at_rate(_creates(door, order))
+    frames: dict[str, tuple[Any, float]] = {}
 
-    def arrived() -> dict[str, float]:
-        return {data["execution_id"]: at for agent in agents for data, at in agent.frames}
+    def have_come() -> bool:
+        frames.update({data["execution_id"]: (data, at) for agent in agents for data, at in agent.frames})
+        return all(execution in frames for execution, _ in made)
 
-    await _until(lambda: all(execution in arrived() for execution, _ in made))
-    frames = arrived()
+    await _until(have_come)
     started = [await _started(door, execution) for execution, _ in made]
+    await asyncio.gather(*(door.complete(frames[execution][0]) for execution, _ in made))
     return (
-        [frames[execution] - at for (execution, _), at in zip(made, started, strict=True)],
-        [frames[execution] - at for execution, at in made],
+        [frames[execution][1] - at for (execution, _), at in zip(made, started, strict=True)],
+        [frames[execution][1] - at for execution, at in made],
     )
+
+
+def _creates(door: _Door, order: Iterable[int]) -> list[Callable[[], tuple[str, float]]]:
+    return [partial(door.create, agent) for agent in order]
 
 
 async def _started(door: _Door, execution: str) -> float:
@@ -193,7 +205,7 @@ async def _followed(door: _Door, executions: list[str], monitors: list[_Stream])
     before = [len(monitor.frames) for monitor in monitors]
     signals = [f"/v0/executions/{execution}/signal" for execution in executions] * 4
     body = {"signal_type": "bench", "payload": {}}
-    await door.at_rate([lambda path=path: door.send("POST", path, body) for path in signals])  # type: ignore[misc]
+    await door.at_rate([partial(door.send, "POST", path, body) for path in signals])
     await _until(lambda: all(len(one.frames) >= had + 4 for one, had in zip(monitors, before, strict=True)))
     took = [
         [at - _time(event) for event, at in monitor.frames[had:]] for monitor, had in zip(monitors, before, strict=True)
