@@ -24,13 +24,12 @@ from starlette.types import Receive, Scope, Send
 from piecework.errors import PieceworkError
 from piecework.kernel.model.changes import Change
 from piecework.kernel.streams.hints import Hints, Key, concerned_by, monitor_key
+from piecework.kernel.streams.listening import Listening
 from piecework.kernel.streams.opening import Stream
-from piecework.kernel.streams.push_streams import PushStream, Step
+from piecework.kernel.streams.push_streams import FULL_BYTES, PushStream, Step
 from piecework.kernel.wire.frames import HEARTBEAT, PRELUDE
 
-LISTEN_SECONDS: Final = 0.1  # between reads of the hints of all streams, one request for a hundred
 LOOK_SECONDS: Final = 2.0  # between a stream's own looks; hints may be lost
-FOLLOW_SECONDS: Final = 0.25  # between a monitor's looks; no hint tells of an execution that others drive
 FULL: Final = 20  # frames after which there may be more at once
 KEEP_SECONDS: Final = 0.5  # between looks for leases that are due; one that could not be renewed is tried again then
 PATHS: Final = {"keep": 1, "open": 4, "look": 8, "follow": 4, "join": 2, "hear": 1}  # threads of each
@@ -38,9 +37,6 @@ LEISURE: Final = {"look": 2, "follow": 2}  # of them, those that looks which nob
 UNREAD_BEATS: Final = 2  # heartbeats that a write may wait for its reader before the lease is left to lapse
 REST: Final = 1.0  # times as long as such a look took, its place stays taken: the loop and the store serve others
 SWITCH_SECONDS: Final = 0.0005  # after which a thread lets the loop in; it must, at every write of a heartbeat
-HEARING: Final = (
-    0.25  # of the time; with many streams a read of their hints takes long, and the store has others to serve
-)
 HEADERS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 LOG: Final = logging.getLogger(__name__)
@@ -53,7 +49,7 @@ class StreamHub:
     """The open streams of this process: wakes them, and ends one when its consumer has opened another."""
 
     def __init__(self, hints: Hints | None = None) -> None:
-        self._hints, self._marks = hints, dict[Key, str]()
+        self._hints, self._marks = hints, Listening()
         self._listening: asyncio.Task[None] | None = None
         self._threads = {name: ThreadPoolExecutor(most, thread_name_prefix=name) for name, most in PATHS.items()}
         self._leisure = {name: asyncio.Semaphore(most) for name, most in LEISURE.items()}
@@ -97,6 +93,7 @@ class StreamHub:
                 older.supersede()
                 its_bell.set()
         self._open[key][stream] = news
+        self._marks.open(key, self._loop.time())
         if self._listening is None or self._listening.done():
             self._listening = asyncio.create_task(self._listen())
         if self._keeping is None or self._keeping.done():
@@ -108,12 +105,13 @@ class StreamHub:
         self._open[key].pop(stream)
         if not self._open[key]:
             del self._open[key]
+            self._marks.close(key)
 
     def wake(self, key: Key) -> None:
         """There is news for whoever has this key; from any thread."""
         if self._loop is not None and key in self._open:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and its streams with it
-                self._loop.call_soon_threadsafe(self._wake, key)
+                self._loop.call_soon_threadsafe(self._rouse, key)
 
     def wake_for(self, change: Change) -> None:
         """The same for all that a change made in this process has news for."""
@@ -158,17 +156,26 @@ class StreamHub:
 
     async def _listen(self) -> None:
         """Read the hints of other processes, as long as a stream is open."""
+        loop = asyncio.get_running_loop()
         while self._open and self._hints is not None:
-            began = asyncio.get_running_loop().time()
-            keys = [key for key in self._open if key[0] != "monitor"]
-            with contextlib.suppress(PieceworkError):
-                marks = await self.look(partial(self._hints.marks, keys), "hear") if keys else {}
-                for key, mark in marks.items():
-                    if self._marks.get(key) != mark:
-                        self._wake(key)
-                self._marks = dict(marks)
-            took = asyncio.get_running_loop().time() - began
-            await asyncio.sleep(max(LISTEN_SECONDS, took * (1 / HEARING - 1)))
+            if keys := self._marks.due(loop.time()):
+                await self._hear(self._hints, keys)
+            await asyncio.sleep(self._marks.pause(loop.time()))
+
+    async def _hear(self, hints: Hints, keys: list[Key]) -> None:
+        """Read marks, and wake the streams of those that have changed."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with contextlib.suppress(PieceworkError):
+            marks = await self.look(partial(hints.marks, keys), "hear")
+            for key in self._marks.heard(keys, marks, loop.time()):
+                self._wake(key)
+        self._marks.over(keys, began, loop.time())
+
+    def _rouse(self, key: Key) -> None:
+        if self._loop is not None and key in self._open:
+            self._marks.rouse(key, self._loop.time())
+            self._wake(key)
 
     def _wake(self, key: Key) -> None:
         for news in self._open.get(key, {}).values():
@@ -244,9 +251,9 @@ class EventStream(Response):
                 return True
             if step.frames:
                 await self._hub.look(self._stream.sent)
-            if len(step.frames) >= FULL:
+            if len(step.frames) >= FULL or sum(map(len, step.frames)) >= FULL_BYTES:
                 continue
-            await _first_of(news, gone, FOLLOW_SECONDS if self._is_monitor else LOOK_SECONDS)
+            await _first_of(news, gone, LOOK_SECONDS)
         return False
 
     async def _step(self, news: asyncio.Event) -> Step:

@@ -5,10 +5,13 @@ from uuid import uuid4
 
 import pytest
 
+from piecework.aws.table import THE_KERNEL, Table
+from piecework.aws.writes import at
 from piecework.errors import Unavailable
 from piecework.kernel.model.changes import Change
 from piecework.kernel.store.hints import KernelHints
-from piecework.kernel.streams.hints import agent_key, concerned_by, runner_key
+from piecework.kernel.store.keys import meta
+from piecework.kernel.streams.hints import agent_key, concerned_by, monitor_key, runner_key
 from tests.support.kernel.doors import a_door
 from tests.support.kernel.hints import FakeHints
 from tests.support.kernel.stage import KernelStage
@@ -58,6 +61,20 @@ class TestHints:
         hints.send(many[::50])
 
         assert set(hints.marks(many)) == set(many[::50])
+
+
+def test_the_version_of_an_execution_is_the_mark_of_those_who_follow_it(table):
+    hints, rows = KernelHints(*table), Table(*table, THE_KERNEL)
+    followed, other = (monitor_key(uuid4().hex) for _ in range(2))
+    assert hints.marks([followed, other]) == {}
+
+    seen = set[str]()
+    for version in (1, 2):
+        rows.put({**at(meta(followed[1])), "version": version, "record": "{}"})
+        seen |= {hints.marks([followed, other])[followed]}
+
+    assert seen == {"1", "2"}
+    assert other not in hints.marks([followed, other])
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel.streams.serving import EventStream, StreamHub
+from kernel.streams.serving import FULL, EventStream, StreamHub
 from piecework.errors import Unavailable
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.hints import agent_key, monitor_key
-from piecework.kernel.streams.push_streams import PushStream, Step
+from piecework.kernel.streams.push_streams import FULL_BYTES, PushStream, Step
 from piecework.kernel.wire.frames import HEARTBEAT, PRELUDE
 from tests.support.fakes import FakeClock
 from tests.support.kernel.hints import FakeHints
@@ -152,6 +152,31 @@ def test_hints_of_this_process_and_of_others_wake_the_streams_of_their_key_only(
 
     assert own.is_set()
     assert not other.is_set()
+
+
+def test_a_stream_whose_hint_was_lost_looks_by_itself(monkeypatch):
+    monkeypatch.setattr("kernel.streams.serving.LOOK_SECONDS", 0.05)
+
+    async def story() -> Client:
+        client, stream = Client(), Script([Step(), Step(), Step((b"one",)), Step(ends=True)])
+        await answer(StreamHub(FakeHints()), stream)({}, client.receive, client.send)
+        return client
+
+    assert asyncio.run(story()).body == PRELUDE + b"one"
+
+
+def test_what_one_look_could_not_bring_is_looked_for_at_once(monkeypatch):
+    monkeypatch.setattr("kernel.streams.serving.LOOK_SECONDS", 10 * ENOUGH)
+    long = b"x" * FULL_BYTES
+
+    async def story() -> Client:
+        client = Client()
+        stream = Script([Step((long,)), Step((b"one",) * FULL), Step((b"two",), ends=True)])
+        async with asyncio.timeout(ENOUGH):
+            await answer(StreamHub(FakeHints()), stream)({}, client.receive, client.send)
+        return client
+
+    assert asyncio.run(story()).body == PRELUDE + long + b"one" * FULL + b"two"
 
 
 def test_a_consumers_second_stream_ends_the_first():

@@ -9,7 +9,15 @@ from piecework.errors import Unavailable
 from piecework.kernel.model.changes import Push
 from piecework.kernel.model.ports import Consumer, Message
 from piecework.kernel.settings import KernelSettings
-from piecework.kernel.streams.push_streams import KEPT_MOST, KEPT_MS, LAST_CALL_MS, PAGE, SETTLE_MS, PushStream
+from piecework.kernel.streams.push_streams import (
+    FULL_BYTES,
+    KEPT_MOST,
+    KEPT_MS,
+    LAST_CALL_MS,
+    PAGE,
+    SETTLE_MS,
+    PushStream,
+)
 from tests.support.fakes import FakeClock
 
 ROTATING = KernelSettings(rotation_ms=45_000)
@@ -127,6 +135,18 @@ def test_a_push_leaves_the_outbox_after_its_interval(clock):
     clock.move(0.2)
     written(stream)
     assert not box.rows
+
+
+def test_one_look_brings_no_more_long_frames_than_fit_the_memory_and_the_next_one_the_others(clock):
+    class Long(Feed):
+        def frame_of(self, message: Message) -> bytes | None:
+            return message.key.encode().ljust(FULL_BYTES * 2 // 5)
+
+    box = Box()
+    stream = PushStream(Long(), box, KernelSettings(), clock)
+    keys = [box.put("tool.result", f"{number}") for number in range(7)]
+
+    assert [[key.strip() for key in written(stream)] for _ in range(4)] == [keys[:3], keys[3:6], keys[6:], []]
 
 
 def test_many_written_pushes_do_not_hide_new_ones(clock):

@@ -25,6 +25,7 @@ from piecework.kernel.service.meeting import met
 from piecework.kernel.settings import KernelSettings
 
 PAGE: Final = 100  # messages that are read at once
+FULL_BYTES: Final = 1_000_000  # of frames that are written at once: a page of the longest ones would fill the memory
 KEPT_MS: Final = 10_000  # how long a written message stays for a successor; two heartbeats. Assignments: until used
 KEPT_MOST: Final = 50  # of them, so that new ones fit the page
 SETTLE_MS: Final = 1_000  # a message in a predecessor's hand: it may be writing it just now
@@ -185,6 +186,8 @@ class PushStream:
         for message in self._outbox.messages(self._feed.kind, self._feed.owner, self._feed.consumer_id, PAGE):
             if message.key in self._written or message.key in self._left:
                 continue
+            if sum(map(len, frames)) >= FULL_BYTES:
+                return
             if self._is_mine(message, now):
                 self._go_on(message, partial(self._write, message, frames))
 
