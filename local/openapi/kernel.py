@@ -7,8 +7,8 @@ from typing import Final
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from kernel.http.api import PARTS
-from kernel.http.documented import asks, query
+from kernel.http.api import ROUTES
+from kernel.http.documented import parameters, query
 from kernel.http.edge import OPEN
 from kernel.http.executions import AFTER
 from local.openapi.kernel_bodies import CODES, schemas
@@ -41,12 +41,12 @@ STREAMS: Final[dict[str, Schema]] = {
     "/v0/agents/stream": {
         "description": "What an agent's process is told: executions, results of tools, signals, approvals.",
         "responses": {"200": FRAMES, "400": {}},
-        **asks(agent_id=_id("whose work"), consumer_id=CONSUMER),
+        **parameters(agent_id=_id("whose work"), consumer_id=CONSUMER),
     },
     "/v0/runners/stream": {
         "description": "Jobs for a runner.",
         "responses": {"200": FRAMES, "400": {}},
-        **asks(
+        **parameters(
             runner_id=_id("which runner"),
             consumer_id=CONSUMER,
             capabilities=query("exact tool ids, between commas"),
@@ -55,7 +55,11 @@ STREAMS: Final[dict[str, Schema]] = {
     "/v0/executions/{execution_id}/stream": {
         "description": "An execution's log: what there is, then what comes. 204: it has ended, and nothing is newer.",
         "responses": {"200": FRAMES, "204": {"description": "nothing is newer"}, "404": {}},
-        "parameters": [path_parameter("execution_id", IN_PATH), *asks(after_sequence=AFTER)["parameters"], LAST_EVENT],
+        "parameters": [
+            path_parameter("execution_id", IN_PATH),
+            *parameters(after_sequence=AFTER)["parameters"],
+            LAST_EVENT,
+        ],
     },
 }
 TAGS: Final = {  # the first words of the paths
@@ -96,10 +100,9 @@ def document() -> Schema:
 
 
 def _routes() -> Iterator[APIRoute]:
-    for route in (route for part in PARTS for route in part.router.routes):
-        if isinstance(route, APIRoute):
-            route.operation_id = route.name
-            yield route
+    for route in ROUTES:
+        name = route.operation.__name__
+        yield APIRoute(route.path, route.operation, methods=route.methods, operation_id=name, **route.about)
 
 
 def _finish(operation: Schema, *, is_open: bool) -> None:

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from kernel.http.reading import Lenient
+from kernel.http.models import model_of
+from kernel.http.shapes import Body
 from local.openapi.parts import COUNT, REF, STRING, Schema, an_object, ref
 from piecework.kernel.model.payloads import PAYLOADS
 from piecework.kernel.model.state import Status
@@ -104,14 +105,14 @@ ANSWERS: Final[dict[str, Schema]] = {
 
 def schemas() -> dict[str, Any]:
     """Every named schema."""
-    return {**{model.__name__: _request(model) for model in Lenient.__subclasses__()}, **ANSWERS}
+    return {**{body.__name__: _request(body) for body in Body.__subclasses__()}, **ANSWERS}
 
 
-def _request(model: type[Lenient]) -> Schema:
-    """A model's schema with what must be there; null stands for a member that is absent."""
-    schema: Schema = model.model_json_schema(ref_template=REF)
+def _request(body: type[Body]) -> Schema:
+    """A body's schema with what must be there; null stands for a member that is absent."""
+    schema: Schema = model_of(body).model_json_schema(ref_template=REF)
     schema.pop("$defs", None)
-    schema["required"] = [name for name in schema["properties"] if name in model.NEEDED]
+    schema["required"] = [name for name in schema["properties"] if name in body.NEEDED]
     for name, given in schema["properties"].items():
         schema["properties"][name] = _member(given, name in schema["required"])
     return schema

@@ -2,57 +2,51 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
-from pydantic import Field, model_validator
+from starlette.requests import Request
 from starlette.responses import Response
 
 from kernel.http.documented import answers, takes
 from kernel.http.doors import door_of
 from kernel.http.edge import Line
-from kernel.http.reading import ID_LENGTH, Lenient, read
-from piecework.jsons import Json
+from kernel.http.reading import read
+from kernel.http.routes import Routes
+from kernel.http.shapes import ID_LENGTH, Body, Rule
 from piecework.kernel.model.commands import Intent
 
 INTENTS: Final = ("invoke_tool", "wait", "complete", "fail")
 ERROR_BYTES: Final = 4_096
 
-router = APIRouter()
+routes = Routes()
 
 
-class IntentPart(Lenient):
+class IntentPart(Body):
     """What the agent wants; which members count depends on its type."""
 
     NEEDED = ("type",)
 
-    type: Annotated[str | None, Field(json_schema_extra={"enum": list(INTENTS)})] = None
-    tool_id: Annotated[str, ID_LENGTH] = Field("", description="for invoke_tool, which needs it")
+    type: Annotated[str | None, Rule(among=INTENTS)] = None
+    tool_id: Annotated[str, ID_LENGTH, Rule(description="for invoke_tool, which needs it")] = ""
     arguments: Any = None
     output: Any = None
-    error: str = Field("", description="for fail, which needs it", json_schema_extra={"maxLength": ERROR_BYTES})
-    signal_type: Annotated[str, ID_LENGTH] = Field("", description="for wait, which needs it")
-    idempotency_key: str = Field("", description="the same key is answered the same, and nothing is done again")
+    error: Annotated[str, Rule(description="for fail, which needs it", longest=ERROR_BYTES)] = ""
+    signal_type: Annotated[str, ID_LENGTH, Rule(description="for wait, which needs it")] = ""
+    idempotency_key: Annotated[
+        str, Rule(description="the same key is answered the same, and nothing is done again")
+    ] = ""
     remote: bool = False
 
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_absent(cls, given: Json) -> Json:
-        texts = ("type", "tool_id", "error", "signal_type", "idempotency_key", "remote")
-        if not isinstance(given, dict):
-            return given
-        return {name: value for name, value in given.items() if value is not None or name not in texts}
 
-
-class IntentBody(Lenient):
+class IntentBody(Body):
     """An intent with the session's credential."""
 
     NEEDED = ("execution_id", "session_id", "intent")
 
     execution_id: str | None = None
     session_id: str | None = None
-    intent: IntentPart = Field(default_factory=IntentPart)
+    intent: IntentPart = IntentPart()
 
 
-class StepResultBody(Lenient):
+class StepResultBody(Body):
     """How a local step ended."""
 
     NEEDED = ("execution_id", "session_id", "step_id", "success")
@@ -65,7 +59,7 @@ class StepResultBody(Lenient):
     error: str = ""
 
 
-@router.post("/v0/agents/intent", responses=answers("IntentResult", 400, 404, 409), openapi_extra=takes(IntentBody))
+@routes.post("/v0/agents/intent", answers("IntentResult", 400, 404, 409), takes(IntentBody))
 async def intent(request: Request) -> Response:
     """Invoke a tool, wait, complete or fail."""
     body = await read(IntentBody, request)
@@ -75,7 +69,7 @@ async def intent(request: Request) -> Response:
     return Line(answer)
 
 
-@router.post("/v0/agents/step-result", responses=answers("Done", 400, 404, 409), openapi_extra=takes(StepResultBody))
+@routes.post("/v0/agents/step-result", answers("Done", 400, 404, 409), takes(StepResultBody))
 async def step_result(request: Request) -> Response:
     """Report a local step."""
     body = await read(StepResultBody, request)
@@ -86,14 +80,13 @@ async def step_result(request: Request) -> Response:
 
 
 def _intent(part: IntentPart) -> Intent:
-    given = part.model_fields_set
     return Intent(
         type=str(part.type),
         tool_id=part.tool_id,
         arguments=part.arguments,
-        has_arguments="arguments" in given,
+        has_arguments="arguments" in part.given,
         output=part.output,
-        has_output="output" in given,
+        has_output="output" in part.given,
         error=part.error,
         signal_type=part.signal_type,
         idempotency_key=part.idempotency_key,

@@ -1,7 +1,8 @@
-"""The FastAPI application of the kernel door, but its streams (specification section 2)."""
+"""The application of the kernel door, but its streams (specification section 2)."""
 
-from fastapi import FastAPI, Request
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
@@ -12,7 +13,7 @@ from piecework.errors import PieceworkError
 from piecework.kernel.errors import Internal, NotFound
 
 METHOD_NOT_ALLOWED = 405
-PARTS = (operations, executions, agents, runners)
+ROUTES = (*operations.routes, *executions.routes, *agents.routes, *runners.routes)
 STREAMS = ("/v0/agents/stream", "/v0/runners/stream")  # GET is another function's
 
 
@@ -21,22 +22,12 @@ def create_app(door: Door) -> Edge:
     return Edge(routed(door), door.tokens, door.origins, door.outcome)
 
 
-def routed(door: Door) -> FastAPI:
+def routed(door: Door) -> Starlette:
     """The bare application."""
-    app = FastAPI(
-        title="Piecework kernel door",
-        version="0",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-    )
+    handlers = {PieceworkError: _refused, HTTPException: _unrouted, Exception: _bug}
+    app = Starlette(routes=ROUTES, exception_handlers=handlers)
+    app.router.redirect_slashes = False
     app.state.door = door
-    for part in PARTS:
-        app.include_router(part.router)
-    app.add_exception_handler(PieceworkError, _refused)
-    app.add_exception_handler(HTTPException, _unrouted)
-    app.add_exception_handler(Exception, _bug)
     return app
 
 
@@ -62,10 +53,7 @@ async def _bug(request: Request, error: Exception) -> Response:
 def _allowed(request: Request) -> set[str]:
     path = request.scope["path"]
     found = {"GET"} if path in STREAMS or _is_monitor(path) else set()
-    for route in (route for part in PARTS for route in part.router.routes):
-        if route.matches({**request.scope, "method": "OPTIONS"})[0] is not Match.NONE:
-            found |= getattr(route, "methods", None) or set()
-    return found
+    return found.union(*(route.methods for route in ROUTES if route.matches(request.scope)[0] is not Match.NONE))
 
 
 def _is_monitor(path: str) -> bool:

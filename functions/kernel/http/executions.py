@@ -2,13 +2,15 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from kernel.http.documented import answers, asks, query, takes
 from kernel.http.doors import caller_of, door_of
 from kernel.http.edge import Line, note
-from kernel.http.reading import ID_LENGTH, Lenient, read
+from kernel.http.reading import read
+from kernel.http.routes import Routes
+from kernel.http.shapes import ID_LENGTH, Body
 from kernel.http.views import approval_body, execution_body, row_body
 from piecework.jsons import Json
 from piecework.kernel.edge import checked_id, natural
@@ -32,10 +34,10 @@ LISTED: Final = {
     "cursor": query("the next_cursor of the page before"),
 }
 
-router = APIRouter()
+routes = Routes()
 
 
-class CreateBody(Lenient):
+class CreateBody(Body):
     """A new execution."""
 
     NEEDED = ("agent_id",)
@@ -45,7 +47,7 @@ class CreateBody(Lenient):
     labels: dict[str, str] | None = None
 
 
-class SignalBody(Lenient):
+class SignalBody(Body):
     """A signal; the payload may be any JSON."""
 
     NEEDED = ("signal_type",)
@@ -54,9 +56,7 @@ class SignalBody(Lenient):
     payload: Any = None
 
 
-@router.post(
-    "/v0/executions", status_code=201, responses=answers("Execution", 400, status=201), openapi_extra=takes(CreateBody)
-)
+@routes.post("/v0/executions", answers("Execution", 400, status=201), takes(CreateBody))
 async def create(request: Request) -> Response:
     """Create an execution, and give it to a connected consumer if there is one."""
     body = await read(CreateBody, request)
@@ -67,7 +67,7 @@ async def create(request: Request) -> Response:
     return Line(execution_body(view), 201)
 
 
-@router.get("/v0/executions", responses=answers("Executions", 400), openapi_extra=asks(**LISTED, limit=LIMIT))
+@routes.get("/v0/executions", answers("Executions", 400), asks(**LISTED, limit=LIMIT))
 async def listed(request: Request) -> Response:
     """A page of executions, newest first."""
     query = request.query_params
@@ -78,25 +78,21 @@ async def listed(request: Request) -> Response:
     return Line({"executions": [row_body(row) for row in rows], "next_cursor": cursor})
 
 
-@router.get("/v0/executions/{execution_id}", responses=answers("Execution", 400, 404))
+@routes.get("/v0/executions/{execution_id}", answers("Execution", 400, 404))
 async def show(request: Request, execution_id: str) -> Response:
     """One execution."""
     door = door_of(request)
     return Line(execution_body(await door.call(door.kernel.get, execution_id)))
 
 
-@router.post("/v0/executions/{execution_id}/cancel", responses=answers("Execution", 400, 404, 409))
+@routes.post("/v0/executions/{execution_id}/cancel", answers("Execution", 400, 404, 409))
 async def cancel(request: Request, execution_id: str) -> Response:
     """End an execution; a body is not read."""
     door = door_of(request)
     return Line(execution_body(await door.call(door.kernel.cancel, execution_id)))
 
 
-@router.post(
-    "/v0/executions/{execution_id}/signal",
-    responses=answers("Signalled", 400, 404, 409),
-    openapi_extra=takes(SignalBody),
-)
+@routes.post("/v0/executions/{execution_id}/signal", answers("Signalled", 400, 404, 409), takes(SignalBody))
 async def signal(request: Request, execution_id: str) -> Response:
     """Send a signal, or answer an approval."""
     body = await read(SignalBody, request)
@@ -105,10 +101,10 @@ async def signal(request: Request, execution_id: str) -> Response:
     return Line({"status": "ok"} | await door.call(door.kernel.signal, execution_id, kind, body.payload, by))
 
 
-@router.get(
+@routes.get(
     "/v0/executions/{execution_id}/events",
-    responses=answers("Events", 400, 404),
-    openapi_extra=asks(after_sequence=AFTER, limit=EVENTS_PAGE),
+    answers("Events", 400, 404),
+    asks(after_sequence=AFTER, limit=EVENTS_PAGE),
 )
 async def events(request: Request, execution_id: str) -> Response:
     """A page of an execution's log; empty for one that is unknown."""
@@ -121,7 +117,7 @@ async def events(request: Request, execution_id: str) -> Response:
     return Line({"events": [event_body(event) for event in page], "latest_sequence": latest})
 
 
-@router.get("/v0/approvals", responses=answers("Approvals"), openapi_extra=asks(limit=LIMIT))
+@routes.get("/v0/approvals", answers("Approvals"), asks(limit=LIMIT))
 async def approvals(request: Request) -> Response:
     """Steps that wait for a person, the oldest first."""
     limit = natural(request.query_params.get("limit"), LIST_LIMIT, LIST_MOST) or LIST_LIMIT

@@ -1,25 +1,26 @@
 """/v0/health, /v0/ready and /metrics (specification sections 2.16 and 7)."""
 
-from fastapi import APIRouter, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
-from kernel.http.documented import answers
+from kernel.http.documented import answers, answers_text
 from kernel.http.doors import door_of
 from kernel.http.edge import Line
+from kernel.http.routes import Routes
 from piecework.errors import PieceworkError
 from piecework.kernel.errors import ServiceUnavailable
 from piecework.kernel.model import metrics
 
-router = APIRouter()
+routes = Routes()
 
 
-@router.get("/v0/health", responses=answers("Done"))
-async def health() -> Response:
+@routes.get("/v0/health", answers("Done"))
+async def health(request: Request) -> Response:
     """That the door answers; storage is not asked."""
     return Line({"status": "ok"})
 
 
-@router.get("/v0/ready", responses=answers("Ready"))
+@routes.get("/v0/ready", answers("Ready"))
 async def ready(request: Request) -> Response:
     """That storage answers too."""
     door = door_of(request)
@@ -30,7 +31,7 @@ async def ready(request: Request) -> Response:
     return Line({"status": "ready"})
 
 
-@router.get("/metrics", response_class=PlainTextResponse, response_description="numbers")
+@routes.get("/metrics", answers_text("numbers"))
 async def prometheus(request: Request) -> Response:
     """Numbers over all copies, in Prometheus' text format."""
     door = door_of(request)

@@ -4,15 +4,16 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
-from pydantic import AfterValidator, Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from kernel.http.directory import link_to, page_of
 from kernel.http.documented import answers, asks, done, query, takes
 from kernel.http.doors import door_of
 from kernel.http.edge import Line
-from kernel.http.reading import Id, Lenient, read
+from kernel.http.reading import read
+from kernel.http.routes import Routes
+from kernel.http.shapes import Body, Id, Rule
 from piecework.kernel.edge import checked_id
 from piecework.kernel.errors import NotFound
 from piecework.kernel.model.ports import ToolEntry
@@ -20,25 +21,26 @@ from piecework.kernel.model.ports import ToolEntry
 MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 
 MOST_TOOLS: Final = 1_000  # of one runner: each is a row of its own per connection
-MOST: Final = Field(max_length=MOST_TOOLS)
+MOST: Final = Rule(most=MOST_TOOLS)
 
 NEXT_PAGE: Final = query("where there is a next page: its address, `rel=next`")
 PREFIX: Final = query("an id, or the part of it before `.` or `_`")
 CURSOR: Final = query("of the `Link` in the answer before")
 
-router = APIRouter()
+routes = Routes()
 
 
-def _moment(text: str | None) -> str | None:
+def _moment(text: str) -> None:
     """RFC 3339; only its form counts."""
-    if text is not None:
-        if not MOMENT.fullmatch(text):
-            raise ValueError("is not an RFC 3339 time")
-        datetime.fromisoformat(text[:19])
-    return text
+    if not MOMENT.fullmatch(text):
+        raise ValueError("is not an RFC 3339 time")
+    datetime.fromisoformat(text[:19])
 
 
-class JobResultBody(Lenient):
+Moment = Annotated[str, Rule(check=_moment)]
+
+
+class JobResultBody(Body):
     """How a job ended."""
 
     NEEDED = ("job_id", "execution_id", "step_id", "success")
@@ -50,12 +52,12 @@ class JobResultBody(Lenient):
     data: Any = None
     error: str = ""
     retryable: bool = False
-    started_at: Annotated[str | None, AfterValidator(_moment)] = None
-    completed_at: Annotated[str | None, AfterValidator(_moment)] = None
+    started_at: Moment | None = None
+    completed_at: Moment | None = None
     consumer_id: str | None = None
 
 
-class StartedBody(Lenient):
+class StartedBody(Body):
     """That a runner has begun a step."""
 
     NEEDED = ("execution_id", "runner_id")
@@ -64,7 +66,7 @@ class StartedBody(Lenient):
     runner_id: Id | None = None
 
 
-class CapabilitiesBody(Lenient):
+class CapabilitiesBody(Body):
     """The exact tool ids a runner offers."""
 
     NEEDED = ("tools",)
@@ -72,7 +74,7 @@ class CapabilitiesBody(Lenient):
     tools: Annotated[list[Id] | None, MOST] = None
 
 
-class Tool(Lenient):
+class Tool(Body):
     """A tool of the directory; its schema is optional."""
 
     NEEDED = ("id",)
@@ -82,7 +84,7 @@ class Tool(Lenient):
     input_schema: Any = None
 
 
-class ToolsBody(Lenient):
+class ToolsBody(Body):
     """A runner's part of the directory."""
 
     NEEDED = ("tools",)
@@ -90,9 +92,7 @@ class ToolsBody(Lenient):
     tools: Annotated[list[Tool] | None, MOST] = None
 
 
-@router.post(
-    "/v0/runners/steps/{step_id}/started", responses=answers("Done", 400, 404), openapi_extra=takes(StartedBody)
-)
+@routes.post("/v0/runners/steps/{step_id}/started", answers("Done", 400, 404), takes(StartedBody))
 async def started(request: Request, step_id: str) -> Response:
     """A runner has begun a step."""
     body = await read(StartedBody, request)
@@ -101,9 +101,7 @@ async def started(request: Request, step_id: str) -> Response:
     return Line({"status": "ok"})
 
 
-@router.post(
-    "/v0/runners/{runner_id}/results", responses=answers("Done", 400, 404, 409), openapi_extra=takes(JobResultBody)
-)
+@routes.post("/v0/runners/{runner_id}/results", answers("Done", 400, 404, 409), takes(JobResultBody))
 async def results(request: Request, runner_id: str) -> Response:
     """A runner reports a job; its connection is idle then, whatever the answer."""
     body = await read(JobResultBody, request)
@@ -113,9 +111,7 @@ async def results(request: Request, runner_id: str) -> Response:
     return Line({"status": "ok"})
 
 
-@router.post(
-    "/v0/runners/{runner_id}/capabilities", responses=answers("Done", 400, 404), openapi_extra=takes(CapabilitiesBody)
-)
+@routes.post("/v0/runners/{runner_id}/capabilities", answers("Done", 400, 404), takes(CapabilitiesBody))
 async def capabilities(request: Request, runner_id: str) -> Response:
     """Replace the tools of all connections of a runner."""
     body = await read(CapabilitiesBody, request)
@@ -130,7 +126,7 @@ async def capabilities(request: Request, runner_id: str) -> Response:
     return Line({"status": "ok"})
 
 
-@router.post("/v0/runners/{runner_id}/tools", status_code=204, responses=done(400, 404), openapi_extra=takes(ToolsBody))
+@routes.post("/v0/runners/{runner_id}/tools", done(400, 404), takes(ToolsBody))
 async def publish(request: Request, runner_id: str) -> Response:
     """Replace a runner's part of the directory, and its tools."""
     body = await read(ToolsBody, request)
@@ -148,7 +144,7 @@ async def publish(request: Request, runner_id: str) -> Response:
     return Response(status_code=204)
 
 
-@router.delete("/v0/runners/{runner_id}", status_code=204, responses=done(400, 404))
+@routes.delete("/v0/runners/{runner_id}", done(400, 404))
 async def delete(request: Request, runner_id: str) -> Response:
     """Forget a runner: no more jobs, its streams end, its tools leave the directory."""
     door = door_of(request)
@@ -157,9 +153,7 @@ async def delete(request: Request, runner_id: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get(
-    "/v0/tools", responses=answers("Tools", 400, Link=NEXT_PAGE), openapi_extra=asks(prefix=PREFIX, cursor=CURSOR)
-)
+@routes.get("/v0/tools", answers("Tools", 400, Link=NEXT_PAGE), asks(prefix=PREFIX, cursor=CURSOR))
 async def tools(request: Request) -> Response:
     """The directory, one entry per tool; a page of it where it is large, with a `Link` to the next."""
     door, query = door_of(request), request.query_params

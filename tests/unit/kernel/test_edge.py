@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from kernel.http.api import PARTS
+from kernel.http.api import ROUTES
 from kernel.http.edge import Line
 from kernel.http.runners import MOST_TOOLS
 from local.openapi import kernel
@@ -62,9 +62,7 @@ def test_every_route_is_in_the_published_document_with_its_request_and_refusals(
     paths = kernel.document()["paths"]
     operations = [operation for methods in paths.values() for operation in methods.values()]
 
-    served = {
-        (route.path, method.lower()) for part in PARTS for route in part.router.routes for method in route.methods
-    }
+    served = {(route.path, method.lower()) for route in ROUTES for method in route.methods}
     streams = {(path, "get") for path in kernel.STREAMS}
 
     assert {(path, method) for path, methods in paths.items() for method in methods} == served | streams
