@@ -40,9 +40,9 @@ BUDGETS = {  # of those that need something heavy
     **dict.fromkeys(
         (f"worker.{name}" for name in ("hire", "contracts", "task", "webhook", "due")), {"jsonschema_rs"} | AWS
     ),
-    "kernel.http": {"asyncio", "fastapi", "pydantic", "aws_lambda_powertools"} | AWS,  # yaml and re2 only for a policy
-    "kernel.due": {"aws_lambda_powertools"} | AWS,
-    "kernel.hosted": {"jsonschema_rs", "aws_lambda_powertools"} | AWS,
+    "kernel.http": {"asyncio"} | AWS,  # yaml and re2 only for a policy
+    "kernel.due": AWS,
+    "kernel.hosted": {"jsonschema_rs"} | AWS,
 }
 WORKER = ("HireFunction", "ContractsFunction", "TaskFunction", "WebhookFunction", "WorkerDueFunction")
 
@@ -59,7 +59,7 @@ def executors(tmp_path_factory) -> Path:
     return folder
 
 
-def run(*arguments: str, first: Path) -> str:
+def run(*arguments: str, first: Path, **variables_of_lambda: str) -> str:
     folders = (first, ROOT / "layers/piecework", ROOT / "functions")
     settings = {
         "PIECEWORK_TABLE": "t",
@@ -75,14 +75,29 @@ def run(*arguments: str, first: Path) -> str:
     powertools = {"POWERTOOLS_SERVICE_NAME": "s", "POWERTOOLS_METRICS_NAMESPACE": "Piecework"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIECEWORK_")}
     env = {**kept, **settings, **powertools, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    env |= variables_of_lambda
     done = subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, check=True)
     return done.stdout
 
 
+def imported(code: str, executors: Path, **variables_of_lambda: str) -> set[str]:
+    listed = f"{code}; import sys; print(*(name for name in {HEAVY!r} if name in sys.modules))"
+    return set(run("-c", listed, first=executors, **variables_of_lambda).splitlines()[-1].split())
+
+
 @pytest.mark.parametrize("function", sorted(FUNCTIONS - STREAMS))
 def test_a_function_imports_no_heavy_package_that_it_does_not_need(function, executors):
-    code = f"import sys, {function}.app; print(*(name for name in {HEAVY!r} if name in sys.modules))"
+    assert imported(f"import {function}.app", executors) <= BUDGETS.get(function, set())
 
-    imported = set(run("-c", code, first=executors).splitlines()[-1].split())
 
-    assert imported <= BUDGETS.get(function, set())
+@pytest.mark.parametrize("kind", ["snap-start", "provisioned-concurrency"])
+def test_a_start_that_nobody_waits_for_imports_what_a_wrong_body_and_a_bug_need(kind, executors):
+    needed = {"pydantic", "aws_lambda_powertools"}
+
+    assert imported("import kernel.http.app", executors, AWS_LAMBDA_INITIALIZATION_TYPE=kind) >= needed
+
+
+def test_a_right_body_is_read_without_pydantic(executors):
+    body = {"execution_id": "e", "session_id": "s", "intent": {"type": "invoke_tool", "tool_id": "t", "remote": True}}
+
+    assert "pydantic" not in imported(f"from kernel.http.agents import IntentBody as B; B.of({body})", executors)

@@ -1,4 +1,4 @@
-"""The kernel door but its streams: FastAPI behind Mangum on Lambda."""
+"""The kernel door but its streams: an ASGI application behind Mangum on Lambda."""
 
 import asyncio
 from typing import Any
@@ -26,6 +26,10 @@ app = create_app(
         uses_threads=False,
     )
 )
+if door.starts_ahead:
+    from kernel.http.models import make_all
+
+    make_all()
 asyncio.set_event_loop(asyncio.new_event_loop())  # Mangum asks for the current one, and there is none yet
 # All bodies as base64: a third more, whatever they hold. As text, quotes and backslashes would be escaped again, and a
 # page of events that is full of them would not fit the 6 MB of a function's answer.

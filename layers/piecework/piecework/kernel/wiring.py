@@ -200,7 +200,12 @@ class KernelDoor:
 
     @cached_property
     def telemetry(self) -> LambdaTelemetry:
-        return LambdaTelemetry()
+        return LambdaTelemetry(None if self.starts_ahead else self._env)
+
+    @cached_property
+    def starts_ahead(self) -> bool:
+        """Whether nobody waits for this start: a snapshot keeps it, or concurrency is provisioned."""
+        return self._env.get("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand") != "on-demand"
 
     @cached_property
     def hosted_names(self) -> frozenset[str]:
