@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from local.gateway.lambdas.variables import ROOT
 from local.parameters import Refused, check_values
 from local.template import Template, read
-from piecework.aws.clients import error_code
+from piecework.aws.through_botocore import error_code
 
 SAM: Final = ROOT / ".venv-sam" / "bin" / "sam"
 ABSENT: Final = "ValidationError"  # CloudFormation's code for a stack or a resource that does not exist

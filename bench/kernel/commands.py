@@ -165,7 +165,7 @@ def _complete(parts: KernelDoor, execution: Execution) -> None:
 
 def lists(parts: KernelDoor, sent: Sent, listed: int) -> dict[str, float]:
     """Milliseconds and requests for the first page of a list among so many executions."""
-    client = Clients(os.environ.get("AWS_ENDPOINT_URL")).dynamodb
+    client = Clients(os.environ).dynamodb
     table = Table(client, os.environ["PIECEWORK_KERNEL_TABLE"], THE_KERNEL)
     items = (execution_item(execution, "bench") for execution in _many(listed, parts))
     while batch := list(islice(items, ITEMS_AT_ONCE)):

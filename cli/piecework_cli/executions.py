@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from piecework.aws.attributes import plain
-from piecework.aws.clients import aws_errors
+from piecework.aws.failing import aws_errors
 from piecework.worker.ids import contract_id
 from piecework.worker.record.execution import Execution
 from piecework.worker.store.executions_table import ExecutionsTable, from_item
@@ -34,10 +34,11 @@ def execution_of(target: Target, contract: str) -> Execution:
 
 def all_executions(target: Target) -> Iterator[Execution]:
     """Every stored execution; reads the whole table."""
+    client: Any = target.clients.dynamodb
     more: dict[str, Any] = {}
     while True:
         with aws_errors("the work table"):
-            answer = target.clients.dynamodb.scan(
+            answer = client.scan(
                 TableName=target.table(WORK_TABLE),
                 FilterExpression="sk = :execution",
                 ExpressionAttributeValues={":execution": {"S": "EXEC"}},

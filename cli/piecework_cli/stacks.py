@@ -17,7 +17,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from piecework.aws.clients import error_code
+from piecework.aws.through_botocore import error_code
 from piecework_cli.output import CommandError
 
 _MISSING: Final = "the stack {stack}, or this door in it, does not exist; check the name, the account and AWS_REGION"

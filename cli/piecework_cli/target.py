@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from piecework.aws.clients import Clients
+from piecework.aws.through_botocore import BotocoreClients
 from piecework.jsons import Json
 from piecework.worker.chain.exchange import Answer, Endpoint
 from piecework.worker.settings import WorkerSettings
@@ -98,12 +98,12 @@ class Target:
         return secret_of(settings.base_rpc_url_secret_arn)
 
     @cached_property
-    def clients(self) -> Clients:
+    def clients(self) -> BotocoreClients:
         """AWS clients with the worker's endpoint and keys."""
         if not self.stack:
             for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
                 os.environ.setdefault(name, LOCAL[name])  # botocore reads them there
-        return Clients(self.variables.get("AWS_ENDPOINT_URL"))
+        return BotocoreClients(self.variables)
 
     def table(self, name: str) -> str:
         """The name of a table, by its variable."""

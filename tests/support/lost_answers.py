@@ -1,4 +1,4 @@
-"""A client whose every conditional write is done and its answer lost, so that it is sent once more, as botocore does.
+"""A client whose every conditional write is done and its answer lost, so that it is sent once more, as a client does.
 
 Whoever stands on such a client must come to the same answers as over one that loses nothing. A transaction is sent
 again with its token, which AWS recognises by itself; S3 may find a first try under way before it finds it written.
@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from botocore.exceptions import ClientError
+from piecework.aws.transport.failures import ServiceRefused
 
 WRITES = frozenset({"put_item", "update_item", "delete_item", "transact_write_items", "put_object"})
 
@@ -41,14 +41,13 @@ class LostAnswers:
                 raise conflict()
             try:
                 return call(**given)
-            except ClientError as error:
-                error.response["ResponseMetadata"]["RetryAttempts"] = 1  # as botocore counts
+            except ServiceRefused as refused:
+                refused.retries = 1
                 raise
 
         return repeated
 
 
-def conflict() -> ClientError:
+def conflict() -> ServiceRefused:
     """What S3 answers to a conditional write while another write of the key is under way."""
-    error = {"Code": "ConditionalRequestConflict", "Message": "At least one of the conditions cannot be met"}
-    return ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 409}}, "PutObject")  # type: ignore[typeddict-item]
+    return ServiceRefused("ConditionalRequestConflict", "At least one of the conditions cannot be met", status=409)

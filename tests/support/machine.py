@@ -33,6 +33,7 @@ from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.recording import RECORD_AWS_CALLS
 from local.gateway.lambdas.variables import ROOT
 from local.template import REGION, Template
+from piecework.aws.clients import Clients
 from tests.support import aws_calls
 
 EXECUTORS = Path(__file__).parent / "executors"
@@ -41,6 +42,16 @@ DEFAULTS = dict.fromkeys((f"{PARAMETER}DefaultExecutor", f"{PARAMETER}WorkerDefa
 START_SECONDS = 30
 HTTP_SECONDS = 60
 LISTENS = re.compile(r"listens on (http://\S+)")
+
+
+class Wider:
+    """A client of the product, and behind it one that knows every operation."""
+
+    def __init__(self, own: Any, other: Any) -> None:
+        self._own, self._other = own, other
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name, None) or getattr(self._other, name)
 
 
 @dataclass(frozen=True)
@@ -60,8 +71,15 @@ class Aws:
             "AWS_DEFAULT_REGION": REGION,
         }
 
+    @cached_property
+    def clients(self) -> Clients:
+        """The product's own clients, as a function has them."""
+        return Clients(self.variables)
+
     def client(self, service: str) -> Any:
-        return aws.client(service, self.endpoint, self.variables)
+        """The product's client where it has one, with boto3's for what it cannot do."""
+        own: Any = getattr(self.clients, service) if service in ("dynamodb", "s3", "sqs") else None
+        return Wider(own, aws.client(service, self.endpoint, self.variables))
 
     def new_table(self, logical: str = "ResultsTable") -> str:
         """An empty table of its own, in the shape the template gives one.

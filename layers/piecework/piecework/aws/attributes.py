@@ -1,5 +1,6 @@
 """Plain values as DynamoDB's attributes and back: texts, numbers, bytes, truth values, lists, sets of texts."""
 
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,7 +43,7 @@ def _value(given: Mapping[str, Any]) -> Any:
         case "N":
             return _number(value)
         case "B":
-            return bytes(value)
+            return b64decode(value) if isinstance(value, str) else bytes(value)
         case "SS":
             return frozenset(value)
         case "L":

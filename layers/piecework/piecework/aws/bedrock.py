@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ParamValidationError, ReadTimeoutError
 
-from piecework.aws.clients import error_code
 from piecework.errors import Refused, Retryable, UpstreamFailed
 from piecework.jsons import Json, canonical
 from piecework.models.chat import Question, QuestionRejected, Reply, reply_of
@@ -55,7 +54,7 @@ class BedrockModel:
         try:
             answer = self._client_for(seconds).converse(**to_request(question))
         except ClientError as error:
-            raise _failure(error_code(error)) from error
+            raise _failure(str(error.response.get("Error", {}).get("Code", ""))) from error
         except ParamValidationError as error:
             raise QuestionRejected("Bedrock does not take this request") from error
         except (ReadTimeoutError, ConnectTimeoutError) as error:

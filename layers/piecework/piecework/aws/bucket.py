@@ -7,15 +7,14 @@ from random import uniform
 from time import sleep as real_sleep
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
-from piecework.aws.clients import aws_errors, error_code
+from piecework.aws.failing import aws_errors
+from piecework.aws.transport.failures import ServiceRefused
 from piecework.durable.artifacts import EvidenceStore, Served
 from piecework.durable.pieces import Overflow
 from piecework.errors import Unavailable
 
 if TYPE_CHECKING:
-    from types_boto3_s3 import S3Client
+    from piecework.aws.transport.s3 import S3
 
 ABSENT: Final = frozenset({"NoSuchKey", "404", "AccessDenied"})  # without ListBucket, S3 says AccessDenied for absent
 ALREADY_WRITTEN: Final = "PreconditionFailed"
@@ -26,7 +25,7 @@ THE_BUCKET: Final = "the bucket"
 
 KEEP_DAYS: Final = "keep-days"  # the tag that the template's lifecycle rules look at
 
-S3Of = Callable[[], "S3Client"]  # the client is made on the first call that needs it
+S3Of = Callable[[], "S3"]  # the client is made on the first call that needs it
 
 
 def kept_for(days: int) -> dict[str, Any]:
@@ -35,7 +34,7 @@ def kept_for(days: int) -> dict[str, Any]:
 
 
 def put_once(
-    s3: S3Client,
+    s3: S3,
     bucket: str,
     key: str,
     body: bytes,
@@ -57,10 +56,10 @@ def put_once(
             try:
                 s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=mime, IfNoneMatch="*", **more)
                 return
-            except ClientError as error:
-                if error_code(error) == ALREADY_WRITTEN:
+            except ServiceRefused as refused:
+                if refused.code == ALREADY_WRITTEN:
                     return
-                if error_code(error) != UNDER_WAY:
+                if refused.code != UNDER_WAY:
                     raise
         sleep(uniform(gap / 2, gap))  # noqa: S311  # jitter is not a secret
         gap *= 2
@@ -84,8 +83,8 @@ class EvidenceBucket(EvidenceStore):
             try:
                 answer = self._s3().get_object(Bucket=self._bucket, Key=f"evidence/{digest}/{token}")
                 return Served(answer["Body"].read(), answer["ContentType"])
-            except ClientError as error:
-                if error_code(error) not in ABSENT:
+            except ServiceRefused as refused:
+                if refused.code not in ABSENT:
                     raise
         return None
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from piecework.aws.clients import aws_errors
+from piecework.aws.failing import aws_errors
 from piecework.jsons import Json, canonical
 
 if TYPE_CHECKING:
-    from types_boto3_sqs import SQSClient
+    from piecework.aws.transport.sqs import SQS
 
 LONGEST_DELAY_SECONDS: Final = 900  # SQS's own limit
 THE_QUEUE: Final = "the queue"
@@ -18,7 +18,7 @@ THE_QUEUE: Final = "the queue"
 class Queue:
     """One SQS queue to send to; the client is made with the first message."""
 
-    def __init__(self, sqs: Callable[[], SQSClient], url: str) -> None:
+    def __init__(self, sqs: Callable[[], SQS], url: str) -> None:
         self._sqs = sqs
         self._url = url
 

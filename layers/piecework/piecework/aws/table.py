@@ -14,17 +14,16 @@ from random import uniform
 from time import sleep as real_sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from botocore.exceptions import ClientError
-
 from piecework.aws.attributes import Item, plain, typed
-from piecework.aws.clients import aws_errors, error_code
+from piecework.aws.failing import aws_errors
+from piecework.aws.transport.failures import ServiceRefused
 from piecework.aws.writes import Delete, Key, Put, Update, Values, Write, at, expressed
 from piecework.errors import Unavailable
 
 if TYPE_CHECKING:
-    from types_boto3_dynamodb import DynamoDBClient
+    from piecework.aws.transport.dynamodb import DynamoDB
 
-    Client = DynamoDBClient
+    Client = DynamoDB
 
 
 THE_RESULTS: Final = "the results table"
@@ -198,13 +197,12 @@ class Table:
             with aws_errors(self._what):
                 try:
                     return Written(True, plain(self._call(write)(**given).get("Attributes", {})))
-                except ClientError as error:
-                    is_repeat = is_repeat or _was_repeated(error)
-                    if error_code(error) == f"{CONDITION_FAILED}Exception":
-                        standing: Any = error.response.get("Item") or {}
-                        row = plain(standing)
+                except ServiceRefused as refused:
+                    is_repeat = is_repeat or refused.retries > 0  # sent before, and the answer was lost
+                    if refused.code == f"{CONDITION_FAILED}Exception":
+                        row = plain(refused.answer.get("Item") or {})
                         return Written(write.is_done(row, is_repeat=is_repeat), row)
-                    if error_code(error) != f"{CONFLICT}Exception":
+                    if refused.code != f"{CONFLICT}Exception":
                         raise
             self.pause(attempt)
         raise self.busy()
@@ -264,10 +262,10 @@ class Table:
             try:
                 self._client.transact_write_items(TransactItems=[_part(write, self.name) for write in writes])
                 return []
-            except ClientError as error:
-                reasons: list[Mapping[str, Any]] = list(error.response.get("CancellationReasons", []))
+            except ServiceRefused as refused:
+                reasons: list[Mapping[str, Any]] = list(refused.answer.get("CancellationReasons") or ())
                 codes = {str(reason.get("Code")) for reason in reasons}
-                if error_code(error) != TRANSACTION_CANCELED or codes.isdisjoint({CONDITION_FAILED, *PASSING}):
+                if refused.code != TRANSACTION_CANCELED or codes.isdisjoint({CONDITION_FAILED, *PASSING}):
                     raise
         return reasons
 
@@ -286,9 +284,3 @@ def _is_own(write: Write, reason: Mapping[str, Any]) -> bool:
     """Whether the row in the way holds the token of this very transaction."""
     standing = reason.get("Item")
     return _has_token(write) and standing is not None and write.is_done(plain(standing), is_repeat=False)
-
-
-def _was_repeated(error: ClientError) -> bool:
-    """Whether AWS's client had sent this request before, and lost the answer."""
-    metadata: Any = error.response.get("ResponseMetadata", {})
-    return bool(metadata.get("RetryAttempts", 0))

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from piecework.aws.clients import Clients
+from piecework.aws.clients import Clients, clients_of
 from piecework.aws.due_table import DueTable
 from piecework.aws.queues import Queue
 from piecework.aws.table import THE_KERNEL, Table
@@ -192,7 +192,7 @@ class KernelDoor:
 
     @cached_property
     def clients(self) -> Clients:
-        return Clients(self._env.get("AWS_ENDPOINT_URL"))
+        return clients_of(self._env)
 
     @cached_property
     def environment(self) -> Environment:

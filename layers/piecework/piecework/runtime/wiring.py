@@ -193,9 +193,9 @@ class RuntimeDoor:
 
     @cached_property
     def _clients(self) -> Clients:
-        from piecework.aws.clients import Clients
+        from piecework.aws.clients import clients_of
 
-        return Clients(self._env.get("AWS_ENDPOINT_URL"))
+        return clients_of(self._env)
 
     @cached_property
     def _table(self) -> PieceTable:

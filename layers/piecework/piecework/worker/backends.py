@@ -223,9 +223,9 @@ class Backends:
 
     @cached_property
     def _clients(self) -> Clients:
-        from piecework.aws.clients import Clients
+        from piecework.aws.clients import clients_of
 
-        return Clients(self._env.get("AWS_ENDPOINT_URL"))
+        return clients_of(self._env)
 
     def _queue(self, setting: str) -> Queue:
         from piecework.aws.queues import Queue

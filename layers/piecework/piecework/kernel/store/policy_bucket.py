@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
-from piecework.aws.clients import aws_errors, error_code
+from piecework.aws.bucket import S3Of
+from piecework.aws.failing import aws_errors
+from piecework.aws.transport.failures import ServiceRefused
 from piecework.kernel.policy.loading import MAX_FILES, is_passed_over
 from piecework.kernel.policy.reading import MAX_BYTES, PolicyInvalid
-
-if TYPE_CHECKING:
-    from types_boto3_s3 import S3Client
 
 ABSENT: Final = frozenset({"NoSuchKey", "NoSuchBucket", "AccessDenied", "404", "403"})
 THE_BUCKET: Final = "the policy's bucket"
@@ -21,7 +17,7 @@ THE_BUCKET: Final = "the policy's bucket"
 class PolicyBucket:
     """Reads policy files; the client is made on the first call."""
 
-    def __init__(self, s3: Callable[[], S3Client]) -> None:
+    def __init__(self, s3: S3Of) -> None:
         self._s3 = s3
 
     def __call__(self, bucket: str, place: str) -> dict[str, bytes]:
@@ -40,10 +36,10 @@ class PolicyBucket:
             try:
                 answer = self._s3().get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{MAX_BYTES}")
                 return answer["Body"].read()
-            except ClientError as error:
-                if error_code(error) == "InvalidRange":
+            except ServiceRefused as refused:
+                if refused.code == "InvalidRange":
                     return b""  # an empty object has no first byte
-                raise _absent(error, f"s3://{bucket}/{key}") from None
+                raise _absent(refused, f"s3://{bucket}/{key}") from None
 
     def _keys(self, bucket: str, folder: str) -> list[str]:
         keys: list[str] = []
@@ -52,8 +48,8 @@ class PolicyBucket:
             with aws_errors(THE_BUCKET):
                 try:
                     answer = self._s3().list_objects_v2(Bucket=bucket, Prefix=folder, Delimiter="/", **more)
-                except ClientError as error:
-                    raise _absent(error, f"s3://{bucket}/{folder}") from None
+                except ServiceRefused as refused:
+                    raise _absent(refused, f"s3://{bucket}/{folder}") from None
             found = (entry["Key"] for entry in answer.get("Contents", []))
             keys += [key for key in found if key != folder and not is_passed_over(key.removeprefix(folder))]
             token = answer.get("NextContinuationToken")
@@ -63,8 +59,8 @@ class PolicyBucket:
         return keys
 
 
-def _absent(error: ClientError, place: str) -> Exception:
+def _absent(refused: ServiceRefused, place: str) -> Exception:
     """What to raise: a bad setting when the object is not there or not ours to read, else the error itself."""
-    if error_code(error) in ABSENT:
+    if refused.code in ABSENT:
         return PolicyInvalid(f"{place} does not exist, or may not be read")
-    return error
+    return refused

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from piecework.aws.attributes import Item
-from piecework.aws.bucket import put_once
-from piecework.aws.clients import aws_errors
+from piecework.aws.bucket import S3Of, put_once
+from piecework.aws.failing import aws_errors
 from piecework.jsons import Json
-
-if TYPE_CHECKING:
-    from types_boto3_s3 import S3Client
 
 INLINE_BYTES: Final = 100_000  # a row holds 400 KB, but 300 KB written twice would be half of a partition's second
 THE_BUCKET: Final = "the bucket"
@@ -26,7 +22,7 @@ THE_BUCKET: Final = "the bucket"
 class KernelValues:
     """Packs values into attributes, and reads them back."""
 
-    def __init__(self, s3: Callable[[], S3Client], bucket: str) -> None:
+    def __init__(self, s3: S3Of, bucket: str) -> None:
         self._s3, self._bucket = s3, bucket
 
     def packed(self, folder: str, value: Json) -> Item:

@@ -7,17 +7,13 @@ answer nor in the URL.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypedDict
-
-from botocore.exceptions import ClientError
+from typing import Final, TypedDict
 
 from piecework.aws.bucket import ABSENT, THE_BUCKET, S3Of, kept_for, put_once
-from piecework.aws.clients import aws_errors, error_code
+from piecework.aws.failing import aws_errors
+from piecework.aws.transport.failures import ServiceRefused
 from piecework.clock import now_in_ms
 from piecework.worker.answer.deliverables import Deliverables, Link, base64_digest
-
-if TYPE_CHECKING:
-    from types_boto3_s3 import S3Client
 
 LINK_SECONDS: Final = 3_600
 SIGNED_SECONDS: Final = 604_800  # the longest that the signature's format allows
@@ -66,7 +62,7 @@ class DeliverablesBucket(Deliverables):
         )
 
     def link(self, key: str) -> Link:
-        s3: S3Client = self._s3()
+        s3 = self._s3()
         parameters = {"Bucket": self._bucket, "Key": key}
         now_ms = self._clock()
         ends, longest_ms = self._credentials_end_ms(), self._link_seconds * 1000
@@ -79,7 +75,7 @@ class DeliverablesBucket(Deliverables):
             try:
                 self._s3().head_object(Bucket=self._bucket, Key=key)
                 return True
-            except ClientError as error:
-                if error_code(error) not in ABSENT | {"403"}:  # without ListBucket, absent is forbidden
+            except ServiceRefused as refused:
+                if refused.code not in ABSENT | {"403"}:  # without ListBucket, absent is forbidden
                     raise
         return False
