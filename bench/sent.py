@@ -1,4 +1,4 @@
-"""Counts this process's requests to AWS where botocore sends them, so that retries count too."""
+"""Counts this process's requests to AWS where ours and botocore's clients send them, so that retries count too."""
 
 import sys
 import time
@@ -6,6 +6,9 @@ from collections import Counter
 from typing import Any
 
 from botocore.httpsession import URLLib3Session
+
+from piecework.aws.transport.caller import Caller, Request
+from piecework.aws.transport.connections import Answer
 
 SERVICES = {"DynamoDB": "dynamodb", "AmazonSQS": "sqs"}  # by the first word of the request's target
 
@@ -27,7 +30,22 @@ class Sent:
                 self.waited += time.perf_counter() - began
 
         URLLib3Session.send = counted  # type: ignore[assignment,method-assign]
+        self._count_ours()
         sys.addaudithook(self._connected)
+
+    def _count_ours(self) -> None:
+        sent = Caller.sent
+
+        def counted(caller: Caller, request: Request, invocation: str, retries: int) -> Answer:
+            service = request.service
+            self._counts.update((service, f"s3 {request.method}") if service == "s3" else (service,))
+            began = time.perf_counter()
+            try:
+                return sent(caller, request, invocation, retries)
+            finally:
+                self.waited += time.perf_counter() - began
+
+        Caller.sent = counted  # type: ignore[method-assign]
 
     def _connected(self, name: str, arguments: tuple[Any, ...]) -> None:
         if name == "socket.connect":

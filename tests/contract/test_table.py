@@ -5,10 +5,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from piecework.aws.attributes import attribute, plain, typed
 from piecework.aws.table import TRIES, Index, Table
+from piecework.aws.transport.failures import NoAnswer, ServiceRefused
 from piecework.aws.writes import ABSENT, ABSENT_OR_EXPIRED, PRESENT, Delete, Put, Update, new_write
 from piecework.errors import RequestRejected, Unavailable
 from tests.support.kernel.tables import Strict
@@ -278,13 +278,12 @@ class Says:
         return call
 
 
-def failure(code: str, *, item: dict[str, Any] | None = None, tries: int = 0, **more: Any) -> ClientError:
-    """What DynamoDB answers, as botocore raises it; `tries` is how often it had been sent before."""
-    response: Any = {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"RetryAttempts": tries}, **more}
-    return ClientError(response | ({"Item": typed(item)} if item is not None else {}), "Operation")
+def failure(code: str, *, item: dict[str, Any] | None = None, tries: int = 0, **more: Any) -> ServiceRefused:
+    """What DynamoDB answers, as the client raises it; `tries` is how often it had been sent before."""
+    return ServiceRefused(code, "m", answer=more | ({"Item": typed(item)} if item is not None else {}), retries=tries)
 
 
-def canceled(*codes: str, items: tuple[dict[str, Any] | None, ...] = ()) -> ClientError:
+def canceled(*codes: str, items: tuple[dict[str, Any] | None, ...] = ()) -> ServiceRefused:
     """A transaction that was refused, with the reason of each write."""
     rows = [*items, *([None] * len(codes))]
     reasons = [
@@ -335,7 +334,7 @@ def test_what_may_pass_is_said_with_the_name_of_the_table(verb, code):
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_table_that_is_out_of_reach_says_so(verb):
     with pytest.raises(Unavailable, match="the test table"):
-        VERBS[verb](says(ConnectTimeoutError(endpoint_url="http://127.0.0.1:9"))[0])
+        VERBS[verb](says(NoAnswer("TimeoutError: nobody is there"))[0])
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -65,14 +65,11 @@ COMPOSITION_ROOTS = {
 }
 STORES = {f"piecework.{door}.store" for door in DOORS}  # a door's adapters
 ONLY_WRAPS = {"piecework.models.openai"}  # an adapter that needs no AWS
-SPEAK_TO_AWS = {  # and to one service each, but for clients, which makes them all
-    "piecework.aws.clients",
-    "piecework.aws.table",  # DynamoDB
-    "piecework.aws.bucket",
+SPEAK_BOTOCORE = {  # nothing else needs it, and nothing that answers a request imports these
+    "piecework.aws.through_botocore",
     "piecework.aws.bedrock",
-    "piecework.worker.store.deliverables_bucket",
-    "piecework.kernel.store.policy_bucket",
 }
+TRANSPORT = "piecework.aws.transport"  # speaks HTTP to AWS on plain sockets
 DYNAMODB = {  # methods of its client; `query` is a verb of the gateway too
     *("get_item", "put_item", "update_item", "delete_item", "scan"),
     *("batch_get_item", "batch_write_item", "transact_get_items", "transact_write_items"),
@@ -211,20 +208,26 @@ def test_nothing_but_the_outgoing_client_speaks_http(module):
 
 
 @pytest.mark.parametrize("module", PIECEWORK)
-def test_a_service_of_aws_is_spoken_to_in_its_own_place(module):
+def test_botocore_stays_in_its_two_places(module):
     named = {top(name) for name in imports(PIECEWORK[module], module)} & {"boto3", "botocore"}
 
-    assert not named or module in SPEAK_TO_AWS, f"{module} imports {named}"
+    assert not named or module in SPEAK_BOTOCORE, f"{module} imports {named}"
+
+
+@pytest.mark.parametrize("module", {**PIECEWORK, **HANDLERS})
+def test_nothing_but_the_adapters_knows_the_transport(module):
+    named = {name for name in imports({**PIECEWORK, **HANDLERS}[module], module) if reaches(name, TRANSPORT)}
+    allowed = is_store(module) or room_of(module) == "aws"
+
+    assert not named or allowed, f"{module} imports {named}"
 
 
 @pytest.mark.parametrize("module", {**PIECEWORK, **HANDLERS})
 def test_nothing_but_the_gateway_speaks_to_dynamodb(module):
     tree = ast.parse({**PIECEWORK, **HANDLERS}[module].read_text("utf-8"))
     called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} & DYNAMODB
-    typed = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} & {"types_boto3_dynamodb"}
 
     assert not called or module == "piecework.aws.table", f"{module} calls {called}"
-    assert not typed or module in {"piecework.aws.table", "piecework.aws.clients"}, f"{module} knows its client"
 
 
 @pytest.mark.parametrize("module", HANDLERS)
@@ -238,7 +241,7 @@ def test_functions_use_no_client_and_no_other_function(module):
 
 @pytest.mark.parametrize("module", {**PIECEWORK, **HANDLERS})
 def test_only_the_composition_root_reads_the_environment(module):
-    if module in COMPOSITION_ROOTS:
+    if module in COMPOSITION_ROOTS | {"piecework.aws.secrets"}:  # which executors call, who have no door
         return
     file = {**PIECEWORK, **HANDLERS}[module]
     read = {

@@ -14,8 +14,9 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from botocore.awsrequest import AWSResponse
 
+from piecework.aws.transport.caller import Caller
+from piecework.aws.transport.connections import Answer
 from piecework.clock import now_in_ms
 from piecework.worker.contract.contracts import ContractRecord, validate
 from piecework.worker.payment.terms import PaymentTerms
@@ -200,15 +201,15 @@ def test_a_deliverable_lies_under_a_kms_key_and_its_link_opens_it(door):
     assert fetch(body["deliverables"][0]["url"]).content == b"the plan"
 
 
-def test_without_an_own_key_s3_is_left_to_choose_the_accounts(door):
+def test_without_an_own_key_s3_is_left_to_choose_the_accounts(door, monkeypatch):
     """A fresh account has no `alias/aws/s3` until S3 makes it, which it does for a write that names no key."""
-    s3, sent = door.aws.client("s3"), []
+    s3, sent = door.aws.clients.s3, []
 
-    def answered(params, **_):
-        sent.append(params["headers"])
-        return AWSResponse(params["url"], 200, {}, None), {}
+    def answered(request, *_):
+        sent.append(request.headers)
+        return Answer(200, {}, b"")
 
-    s3.meta.events.register("before-call.s3.PutObject", answered)
+    monkeypatch.setattr(Caller, "sent", lambda caller, *given: answered(*given))
 
     DeliverablesBucket(lambda: s3, "any").put("deliverables/x", b"x", hashlib.sha256(b"x").digest(), "text/plain", "a")
 
@@ -315,14 +316,17 @@ def test_a_message_that_could_not_be_handled_comes_back(door):
 
 def test_what_a_paid_task_costs_in_requests(door, monkeypatch):
     contract = door.contract()
-    client = door.hire.handle.__globals__["door"].resume.executions._table._client
     calls: list[str] = []
-    client.meta.events.register("before-call.dynamodb", lambda model, **_: calls.append(model.name), unique_id="count")
-    try:
-        answer = door.post(contract, script(artifacts=[["plan.txt", "p", "text/plain"]]))
-    finally:
-        client.meta.events.unregister("before-call.dynamodb", unique_id="count")
+    sent = Caller.sent
+
+    def counted(caller, request, *given):
+        calls.append(request.operation)
+        return sent(caller, request, *given)
+
+    monkeypatch.setattr(Caller, "sent", counted)
+
+    answer = door.post(contract, script(artifacts=[["plan.txt", "p", "text/plain"]]))
 
     assert answer.status == 200
-    assert sorted(calls) == ["GetItem"] * 2 + ["TransactWriteItems"] * 3
+    assert sorted(calls) == ["GetItem"] * 2 + ["PutObject"] + ["TransactWriteItems"] * 3
     assert (door.stub.count("verify"), door.stub.count("settle")) == (1, 1)

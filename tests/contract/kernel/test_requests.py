@@ -4,9 +4,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
-from local.aws import client as client_of
+from piecework.aws.clients import Clients
+from piecework.aws.transport.failures import ServiceRefused
 from piecework.durable.due import Due
 from piecework.errors import PieceworkError, Unavailable
 from piecework.kernel.model.commands import Intent
@@ -30,8 +30,7 @@ class Counting:
         def call(**given: Any) -> Any:
             self.sent[name] += 1
             if name == "transact_write_items" and self.refusal is not None:
-                canceled = {"Error": {"Code": "TransactionCanceledException"}, **self.refusal}
-                raise ClientError(canceled, "TransactWriteItems")
+                raise ServiceRefused("TransactionCanceledException", answer=self.refusal)
             if name == self.twice:
                 getattr(self._client, name)(**given)
                 given |= {"ClientRequestToken": "another"} if name.startswith("transact") else {}
@@ -194,7 +193,7 @@ def test_to_forget_an_execution_costs_six_requests_and_a_message_that_comes_twic
 
 
 def test_a_table_that_is_out_of_reach_says_so(embedded_aws):
-    nowhere = client_of("dynamodb", "http://127.0.0.1:9", embedded_aws.variables)
+    nowhere = Clients({**embedded_aws.variables, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}).dynamodb
     tables = new_tables(embedded_aws, FakeClock(START_MS), client=nowhere)
 
     with pytest.raises(Unavailable):

@@ -231,12 +231,11 @@ def test_a_step_that_no_table_holds_calls_its_model_once_however_often_it_is_ask
     ],
 )
 def test_what_aws_will_never_take_is_not_called_out_of_reach(code, is_permanent):
-    from botocore.exceptions import ClientError
-
-    from piecework.aws.clients import aws_errors
+    from piecework.aws.failing import aws_errors
+    from piecework.aws.transport.failures import ServiceRefused
 
     with pytest.raises(Exception) as caught, aws_errors("the table"):
-        raise ClientError({"Error": {"Code": code, "Message": "arn:aws:iam::1:role/x"}}, "PutItem")
+        raise ServiceRefused(code, "arn:aws:iam::1:role/x", operation="PutItem")
 
     assert isinstance(caught.value, Unavailable) is not is_permanent
     assert caught.value.retryable is not is_permanent
@@ -245,27 +244,22 @@ def test_what_aws_will_never_take_is_not_called_out_of_reach(code, is_permanent)
 
 @pytest.mark.parametrize(("reason", "is_permanent"), [("ValidationError", True), ("ThrottlingError", False)])
 def test_a_transaction_is_judged_by_its_reasons(reason, is_permanent):
-    from botocore.exceptions import ClientError
+    from piecework.aws.failing import aws_errors
+    from piecework.aws.transport.failures import ServiceRefused
 
-    from piecework.aws.clients import aws_errors
-
-    answer = {
-        "Error": {"Code": "TransactionCanceledException", "Message": "cancelled"},
-        "CancellationReasons": [{"Code": "None"}, {"Code": reason, "Message": "Item size has exceeded"}],
-    }
+    answer = {"CancellationReasons": [{"Code": "None"}, {"Code": reason, "Message": "Item size has exceeded"}]}
     with pytest.raises(Exception) as caught, aws_errors("the table"):
-        raise ClientError(answer, "TransactWriteItems")
+        raise ServiceRefused("TransactionCanceledException", "cancelled", answer=answer)
 
     assert caught.value.retryable is not is_permanent
 
 
 def test_the_reason_is_in_the_log_of_the_operator(caplog):
-    from botocore.exceptions import ClientError
-
-    from piecework.aws.clients import aws_errors
+    from piecework.aws.failing import aws_errors
+    from piecework.aws.transport.failures import ServiceRefused
 
     with pytest.raises(Exception), aws_errors("the table"):  # noqa: B017
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized to PutItem"}}, "PutItem")
+        raise ServiceRefused("AccessDenied", "not authorized to PutItem")
 
     assert "not authorized to PutItem" in caplog.text
 

@@ -4,9 +4,9 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from botocore.session import Session
 
 from piecework.aws import clients
+from piecework.aws.transport.credentials import Credentials
 from piecework.durable.due import Due
 from piecework.errors import SettingsError, Unavailable
 from piecework.kernel.model.due_times import EXECUTION_DUE, SWEEP
@@ -120,9 +120,9 @@ def test_a_broken_policy_stops_no_due_time(tmp_path):
         pass
 
 
-def test_one_session_of_aws_serves_all_parts_of_a_hosted_run(monkeypatch):
+def test_one_set_of_clients_serves_all_parts_of_a_hosted_run(monkeypatch):
     made = []
-    monkeypatch.setattr(clients, "Session", lambda: made.append(1) or Session())
+    monkeypatch.setattr(clients, "Credentials", lambda *given: made.append(1) or Credentials(*given))
 
     with kernel_function("hosted") as app:
         app.door.clients.sqs  # noqa: B018  # as its first wake-up does

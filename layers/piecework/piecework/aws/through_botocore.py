@@ -22,6 +22,7 @@ from botocore.exceptions import (
 from botocore.session import Session
 
 from piecework.aws.clients import CONNECT_SECONDS, READ_SECONDS, S3_READ_SECONDS, Clients, end_ms
+from piecework.aws.transport.endpoints import given_url
 from piecework.aws.transport.failures import AwsFailure, NoAnswer, NotConfigured, ServiceRefused
 from piecework.aws.transport.retries import ATTEMPTS
 
@@ -49,7 +50,7 @@ class BotocoreClients(Clients):
 
     @cached_property
     def s3(self) -> S3:
-        style: Any = {"addressing_style": "path"} if self._env.get("AWS_ENDPOINT_URL") else REGIONAL
+        style: Any = {"addressing_style": "path"} if given_url("s3", self._env) else dict(REGIONAL)
         config = _config(S3_READ_SECONDS).merge(Config(signature_version="s3v4", s3=style))
         return cast("S3", self._made("s3", config))
 
@@ -68,7 +69,8 @@ class BotocoreClients(Clients):
         return end_ms(token, ends.timestamp() if ends else None, self._now)
 
     def _made(self, service: str, config: Config) -> Translating:
-        made: Any = self._session.create_client(service, config=config, endpoint_url=self._env.get("AWS_ENDPOINT_URL"))
+        url = given_url(service, self._env) or None
+        made: Any = self._session.create_client(service, config=config, endpoint_url=url)
         return Translating(made)
 
 

@@ -21,8 +21,11 @@ PARTITIONS: Final[Mapping[str, tuple[str, str]]] = {
     "eusc-": ("amazonaws.eu", "api.amazonwebservices.eu"),
 }
 COMMON: Final = ("amazonaws.com", "api.aws")
+# Where the usual host of Secrets Manager has IPv6 too, by domain and whether FIPS is asked for.
+BOTH_STACKS: Final = frozenset({("amazonaws.com", False), ("amazonaws.com", True), ("amazonaws.com.cn", False)})
 PLAIN_IN_GOV: Final = frozenset({"dynamodb", "sqs"})  # their usual hosts in us-gov are FIPS endpoints already
 S3: Final = "s3"
+SECRETS_MANAGER: Final = "secretsmanager"
 
 
 class Origin(NamedTuple):
@@ -57,7 +60,7 @@ def region_of(env: Mapping[str, str]) -> str:
 
 def endpoint_of(service: str, env: Mapping[str, str], region: str) -> Endpoint:
     """The endpoint of a service, whose name is that of its usual host. Raises NotConfigured for an unreadable URL."""
-    given = "" if _is_on(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") else _given(service, env)
+    given = given_url(service, env)
     if given:
         origin, path = origin_of(given)
         return Endpoint(origin, path.rstrip("/"), True)
@@ -77,7 +80,10 @@ def origin_of(url: str) -> tuple[Origin, str]:
     return Origin(is_tls, host.strip("[]").lower(), int(port) if port else 443 if is_tls else 80), slash + path
 
 
-def _given(service: str, env: Mapping[str, str]) -> str:
+def given_url(service: str, env: Mapping[str, str]) -> str:
+    """The URL that the environment names for a service, or an empty text."""
+    if _is_on(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
+        return ""
     own = {"secretsmanager": "SECRETS_MANAGER"}.get(service, service.upper())
     return env.get(f"AWS_ENDPOINT_URL_{own}") or env.get("AWS_ENDPOINT_URL") or ""
 
@@ -90,6 +96,8 @@ def _host(service: str, env: Mapping[str, str], region: str) -> str:
     if service == S3:
         names = ("s3-fips" if is_fips else S3, *(("dualstack",) if is_dual else ()))
         return ".".join((*names, region, common))
+    if service == SECRETS_MANAGER and (common, is_fips) in BOTH_STACKS:
+        dual = common
     is_plain = service in PLAIN_IN_GOV and region.startswith("us-gov-") and not is_dual
     name = f"{service}-fips" if is_fips and not is_plain else service
     return f"{name}.{region}.{dual if is_dual else common}"

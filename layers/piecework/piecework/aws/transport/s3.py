@@ -71,7 +71,7 @@ class S3:
 
     def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
         """Look whether an object is there."""
-        answer = self._called("HeadObject", "HEAD", Bucket, Key, headers={"x-amz-checksum-mode": "ENABLED"})
+        answer = self._called("HeadObject", "HEAD", Bucket, Key)
         return {"ContentType": answer.headers.get("content-type", "")}
 
     def delete_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
@@ -139,9 +139,9 @@ class S3:
     def _place(self, bucket: str, key: str, region: str) -> tuple[Origin, str]:
         """The host and the path of an object."""
         endpoint = endpoint_of(SERVICE, self._env, region)
-        path = f"{endpoint.path}/{quoted(key, '/')}"
+        path = f"/{quoted(key, '/')}"
         if endpoint.is_given or not _fits_a_host(bucket):
-            return endpoint.origin, f"{endpoint.path}/{quoted(bucket)}{path.removeprefix(endpoint.path)}"
+            return endpoint.origin, f"{endpoint.path}/{quoted(bucket)}{path if key else ''}"
         return endpoint.origin._replace(host=f"{bucket}.{endpoint.origin.host}"), path
 
 
