@@ -45,7 +45,7 @@ class Sent:
             finally:
                 self.waited += time.perf_counter() - began
 
-        Caller.sent = counted  # type: ignore[method-assign]
+        Caller.sent = counted  # type: ignore[assignment,method-assign]
 
     def _connected(self, name: str, arguments: tuple[Any, ...]) -> None:
         if name == "socket.connect":

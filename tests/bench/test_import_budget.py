@@ -14,6 +14,7 @@ HEAVY = (
     *(
         "asyncio",
         "boto3",
+        "botocore",
         "botocore.session",
         "cryptography",
         "eth_account",
@@ -28,21 +29,17 @@ HEAVY = (
     ),
     *("requests", "urllib3", "aws_lambda_powertools", "aws_lambda_powertools.utilities.parameters"),
 )
-AWS = {"botocore.session", "urllib3"}
 FUNCTIONS = {".".join(file.parts[-3:-1]) for file in (ROOT / "functions").glob("*/*/app.py")}
 STREAMS = {"worker.streams", "kernel.streams"}  # web servers, with packages of their own
+POWERTOOLS = {"aws_lambda_powertools", "botocore"}  # it looks whether botocore's package is there, and loads no client
 BUDGETS = {  # of those that need something heavy
-    "runtime.execute": {"jsonschema_rs"} | AWS,
-    "runtime.verify": {"pydantic", "jsonschema_rs", "aws_lambda_powertools"},
-    "runtime.agent_events": {"pydantic", "jsonschema_rs", "aws_lambda_powertools"},
-    "runtime.artifacts": AWS,
-    "runtime.authorizer": {"aws_lambda_powertools"},
-    **dict.fromkeys(
-        (f"worker.{name}" for name in ("hire", "contracts", "task", "webhook", "due")), {"jsonschema_rs"} | AWS
-    ),
-    "kernel.http": {"asyncio"} | AWS,  # yaml and re2 only for a policy
-    "kernel.due": AWS,
-    "kernel.hosted": {"jsonschema_rs"} | AWS,
+    "runtime.execute": {"jsonschema_rs"},
+    "runtime.verify": {"pydantic", "jsonschema_rs"} | POWERTOOLS,
+    "runtime.agent_events": {"pydantic", "jsonschema_rs"} | POWERTOOLS,
+    "runtime.authorizer": POWERTOOLS,
+    **{f"worker.{name}": {"jsonschema_rs"} for name in ("hire", "contracts", "task", "webhook", "due")},
+    "kernel.http": {"asyncio"},  # yaml and re2 only for a policy
+    "kernel.hosted": {"jsonschema_rs"},
 }
 WORKER = ("HireFunction", "ContractsFunction", "TaskFunction", "WebhookFunction", "WorkerDueFunction")
 
