@@ -3,6 +3,7 @@
 import struct
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -60,6 +61,7 @@ def _wrong_bytecode(folder: Path, target: Target) -> Iterator[str]:
             yield f"{name}: byte code that would be checked against its source"
 
 
+@cache
 def _magic_number(version: str) -> bytes:
     command = [find_python(version), "-c", "import importlib.util as u; print(u.MAGIC_NUMBER.hex())"]
     return bytes.fromhex(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from local.build.target import BuildError
@@ -48,6 +49,7 @@ def _pythons(version: str) -> Iterator[str]:
         yield str(folder / "bin" / f"python{version}")
 
 
+@cache
 def _version_of(python: str) -> str | None:
     if not python or not Path(python).exists():
         return None
