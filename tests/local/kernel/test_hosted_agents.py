@@ -49,7 +49,7 @@ def test_a_killed_run_is_taken_over_and_its_recorded_step_is_not_run_again(own_g
     (tmp_path / "thought").unlink()
     assert kernel.kill("kernel.hosted.app.handler") >= 1
     wait_until((tmp_path / "thought").exists, seconds=90)
-    (tmp_path / "gate").run_due_timers()
+    (tmp_path / "gate").touch()
 
     wait_until(lambda: kernel.http.get(path).json()["status"] == "completed")
     assert kernel.http.get(path).json()["output"] == {"thought": 1}
