@@ -42,8 +42,9 @@ def test_retries_wait_two_then_four_seconds_up_to_the_cap():
 def test_ids_are_uuids_of_version_seven_that_sort_by_time():
     first, second = new_id(1_750_000_000_000), new_id(1_750_000_000_001)
 
-    assert uuid.UUID(first).version == 7
-    assert first < second
+    assert (uuid.UUID(first).version, uuid.UUID(first).variant) == (7, uuid.RFC_4122)
+    assert str(uuid.UUID(first)) == first < second
+    assert len({new_id(1_750_000_000_000)[14:] for _ in range(1_000)}) == 1_000
 
 
 def test_a_time_reads_back_to_the_millisecond():
