@@ -1,4 +1,4 @@
-"""Reading records and messages of other versions of this code: unknown members are ignored.
+"""Records and messages that other versions of this code read and write too: unknown members are ignored.
 
 Two versions run side by side during every deployment, and after a rollback the older reads rows of the newer.
 """
@@ -17,3 +17,15 @@ def known(kind: type[T], members: Mapping[str, Any]) -> T:
     """
     names: tuple[str, ...] = kind.__match_args__  # type: ignore[attr-defined]  # which each dataclass has
     return kind(**{name: members[name] for name in names if name in members})
+
+
+def record_of(value: object) -> dict[str, Any]:
+    """The record of a dataclass; its members are as they are, dataclasses among them too.
+
+    Raises:
+        TypeError: it is another kind of value.
+    """
+    names: tuple[str, ...] | None = getattr(value, "__match_args__", None)
+    if names is None:
+        raise TypeError(f"{type(value).__name__} has no record")
+    return {name: getattr(value, name) for name in names}

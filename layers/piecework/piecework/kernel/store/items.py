@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Final
 
 from piecework.aws.attributes import Item
 from piecework.aws.writes import at
 from piecework.jsons import Json
-from piecework.jsons.stored import known
+from piecework.jsons.stored import known, record_of
 from piecework.kernel.model.changes import Decided, HistoryEntry, JobPush, Outcome, Push, QueuedJob
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.kept_answers import Approvals, Call, Kept
@@ -31,6 +30,7 @@ from piecework.kernel.store import keys
 from piecework.kernel.store.values import text_of
 
 PACKED_FROM: Final = 2_000  # characters: some five active steps; a command pays twice for each 1 KB of its checkpoint
+NO_APPROVALS: Final = Approvals()
 LABELS_BYTES: Final = 4_000  # of labels in the checkpoint; they are copied into every index and read by every command
 
 
@@ -39,12 +39,12 @@ def execution_item(execution: Execution, write: str) -> Item:
     record = {
         "sequence": execution.sequence,
         "clock_ms": execution.clock_ms,
-        "session": asdict(execution.session) if execution.session else None,
-        "blocked": asdict(execution.blocked) if execution.blocked else None,
-        "steps": [asdict(step) for step in execution.steps.values()],
+        "session": execution.session,
+        "blocked": execution.blocked,
+        "steps": list(execution.steps.values()),
         "step_count": execution.step_count,
         "signals": [[signal.sequence, signal.type] for signal in execution.signals],
-        "resumed_by": asdict(execution.resumed_by) if execution.resumed_by else None,
+        "resumed_by": execution.resumed_by,
         "unattended_at_ms": execution.unattended_at_ms,
         "ended_at_ms": execution.ended_at_ms,
         "is_tainted": execution.is_tainted,
@@ -110,13 +110,13 @@ def execution_from(item: Item, labels: Mapping[str, str]) -> Execution:
     )
 
 
-def _approvals_member(approvals: Approvals) -> dict[str, Json]:
-    return {"approvals": asdict(approvals)} if approvals != Approvals() else {}
+def _approvals_member(approvals: Approvals) -> dict[str, Approvals]:
+    return {"approvals": approvals} if approvals != NO_APPROVALS else {}
 
 
 def _approvals_from(record: Mapping[str, Any] | None) -> Approvals:
     if record is None:
-        return Approvals()
+        return NO_APPROVALS
     calls = {step_id: known(Call, call) for step_id, call in record["calls"].items()}
     kept = tuple(known(Kept, {**each, "call": known(Call, each["call"])}) for each in record["kept"])
     return Approvals(calls, record["counts"], kept)
@@ -163,7 +163,7 @@ def approval_of(execution: Execution | None) -> Approval | None:
 
 def events_value(events: tuple[Event, ...]) -> Json:
     """The events of one command as one value."""
-    members = [asdict(event) for event in events]
+    members = [record_of(event) for event in events]
     for member in members:
         del member["execution_id"]
     return members
@@ -191,7 +191,7 @@ def history_from(value: Json) -> list[HistoryEntry]:
 
 def push_value(push: Push | JobPush) -> str:
     """A message as text."""
-    return text_of(asdict(push) if isinstance(push, JobPush) else {**asdict(push), "data": dict(push.data)})
+    return text_of(push)
 
 
 def push_from(text: str) -> Push | JobPush:

@@ -58,24 +58,24 @@ class KernelTable(Executions):
     def read(
         self, execution_id: str, *, key: str = "", step_id: str = "", session_id: str = "", with_decision: bool = False
     ) -> Read:
-        meta, answer = keys.meta(execution_id), keys.answered(execution_id, key)
-        step, done = keys.step(execution_id, step_id), keys.done(execution_id, step_id)
-        said, session = keys.decided(execution_id, step_id), keys.session(session_id)
-        wanted = [
-            meta,
-            *([answer] if key else []),
-            *([step, done] if step_id else []),
-            *([said] if with_decision else []),
-            *([session] if session_id else []),
-        ]
-        found = self._table.find(wanted)
-        if answer in found:
-            found |= self._table.find([answer])
-        item, of = found.get(meta), found.get(session)
+        wanted = {"meta": keys.meta(execution_id)}
+        if key:
+            wanted["answer"] = keys.answered(execution_id, key)
+        if step_id:
+            wanted |= {"step": keys.step(execution_id, step_id), "done": keys.done(execution_id, step_id)}
+        if with_decision:
+            wanted["said"] = keys.decided(execution_id, step_id)
+        if session_id:
+            wanted["session"] = keys.session(session_id)
+        rows = self._table.find(list(wanted.values()))
+        if wanted.get("answer") in rows:
+            rows |= self._table.find([wanted["answer"]])
+        found = {name: rows[place] for name, place in wanted.items() if place in rows}
+        item, of = found.get("meta"), found.get("session")
         return Read(
             execution_from(item, self._labels(item)) if item else None,
-            self._answered(key, found.get(answer)),
-            self._step(step_id, found.get(step), found.get(done), found.get(said)),
+            self._answered(key, found.get("answer")),
+            self._step(step_id, found.get("step"), found.get("done"), found.get("said")),
             of["execution_id"] if of else None,
         )
 

@@ -14,9 +14,11 @@ from piecework.aws.attributes import Item
 from piecework.aws.bucket import S3Of, put_once
 from piecework.aws.failing import aws_errors
 from piecework.jsons import Json
+from piecework.jsons.stored import record_of
 
 INLINE_BYTES: Final = 100_000  # a row holds 400 KB, but 300 KB written twice would be half of a partition's second
 THE_BUCKET: Final = "the bucket"
+_AS_TEXT: Final = json.JSONEncoder(separators=(",", ":"), default=record_of)
 
 
 class KernelValues:
@@ -50,5 +52,8 @@ class KernelValues:
 
 
 def text_of(value: Json) -> str:
-    """A value as ASCII text: one character is one byte, and a half of a surrogate pair does no harm."""
-    return json.dumps(value, separators=(",", ":"))
+    """A value as ASCII text: one character is one byte, and a half of a surrogate pair does no harm.
+
+    A dataclass in it is written as its record.
+    """
+    return _AS_TEXT.encode(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from piecework.aws.attributes import Item
@@ -115,12 +115,11 @@ class Planner:
         if change.events:
             last = change.events[-1].sequence
             found.append(((pk, keys.EVENTS + keys.number(last)), events_value(change.events)))
-        found += [(keys.done(id_, step_id), asdict(outcome)) for step_id, outcome in change.outcomes.items()]
-        found += [(keys.decided(id_, step_id), asdict(said)) for step_id, said in change.decisions.items()]
+        found += [(keys.done(id_, step_id), outcome) for step_id, outcome in change.outcomes.items()]
+        found += [(keys.decided(id_, step_id), said) for step_id, said in change.decisions.items()]
         found += [(keys.signal(id_, sequence), payload) for sequence, payload in change.signals.items()]
         if change.history:
-            entries = [asdict(entry) for entry in change.history]
-            found.append(((pk, keys.HISTORY + keys.number(change.after.version)), entries))
+            found.append(((pk, keys.HISTORY + keys.number(change.after.version)), change.history))
         for key, value in found:
             yield Put(self._valued(key, id_, value))
         for record in change.new_steps:
@@ -139,7 +138,7 @@ class Planner:
         if asked != asks:
             for approval in (one for one in (asked, asks) if one):
                 key = (keys.APPROVALS, f"{keys.time(approval.since_ms)}#{approval.execution_id}")
-                named = {"approval": text_of(asdict(approval))}
+                named = {"approval": text_of(approval)}
                 yield Put(at(key) | named) if approval is asks else Delete(key)
         if after.session and (before is None or before.session is None or before.session.id != after.session.id):
             yield Put(self._session(after, after.session.id))
