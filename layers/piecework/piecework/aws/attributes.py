@@ -2,9 +2,11 @@
 
 from base64 import b64decode
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 Item = dict[str, Any]  # a row: plain values by attribute
+
+_AS_THEY_ARE: Final = {str: "S", bool: "BOOL", bytes: "B"}
 
 
 def typed(item: Mapping[str, object]) -> dict[str, Any]:
@@ -19,15 +21,14 @@ def plain(item: Mapping[str, Any]) -> Item:
 
 def attribute(value: object) -> dict[str, Any]:
     """A value with its kind."""
+    kind = _AS_THEY_ARE.get(type(value))
+    if kind:
+        return {kind: value}
     match value:
-        case bool():
-            return {"BOOL": value}
         case str():
             return {"S": value}
         case int() | float():
             return {"N": str(value)}
-        case bytes():
-            return {"B": value}
         case frozenset():
             return {"SS": sorted(value)}
         case list() | tuple():

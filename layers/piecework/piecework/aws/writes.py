@@ -43,7 +43,9 @@ class _Conditional:
 
     def _given(self, table: str, **parts: object) -> dict[str, Any]:
         given = {"TableName": self.table or table, **parts}
-        texts = f"{parts.get('UpdateExpression', '')} {self.condition}"
+        texts = f"{parts.get('UpdateExpression', '')} {self.condition}".strip()
+        if not texts:
+            return given
         return (
             given
             | ({"ConditionExpression": self.condition} if self.condition else {})
