@@ -7,8 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from botocore.exceptions import ClientError
 
+from piecework.aws.transport.failures import ServiceRefused
 from piecework.kernel.model.commands import Intent, StepResult
 from piecework.kernel.model.metrics import ACTIVE, executions, intents
 from piecework.kernel.model.ports import VersionConflict
@@ -37,13 +37,8 @@ class Watching:
         self.counted.append([key["sk"]["S"] for key in keys if key["pk"]["S"].startswith("COUNT")])
         if self.refused:
             self.refused -= 1
-            raise ClientError(
-                {
-                    "Error": {"Code": "TransactionCanceledException"},
-                    "CancellationReasons": [{"Code": "None"}, {"Code": "TransactionConflict"}],
-                },
-                "TransactWriteItems",
-            )
+            reasons = [{"Code": "None"}, {"Code": "TransactionConflict"}]
+            raise ServiceRefused("TransactionCanceledException", answer={"CancellationReasons": reasons})
         if self.is_twice:
             self._client.transact_write_items(**given)
         return self._client.transact_write_items(**given, **({"ClientRequestToken": "again"} if self.is_twice else {}))
