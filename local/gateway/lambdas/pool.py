@@ -59,16 +59,19 @@ class Pool:
         self._busy = 0
         self._usual_seconds = 0.0  # of an invocation
         self._freed_at = time.monotonic()
+        self._looking: asyncio.TimerHandle | None = None  # only while requests wait
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, *, ahead: bool = True) -> None:
         """Start the first environment ahead of the first request, or with it."""
         if ahead:
             self._start(await self._process())
-        self._tasks = [asyncio.create_task(self._reap()), asyncio.create_task(self._grow())]
+        self._tasks = [asyncio.create_task(self._reap())]
 
     async def close(self) -> None:
         """End every environment, busy or not."""
+        if self._looking is not None:
+            self._looking.cancel()
         for task in (*self._tasks, *self._starts):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._starts, return_exceptions=True)
@@ -104,7 +107,10 @@ class Pool:
             raise Throttled(f"{self.function.name} has reserved {self._most} environments, and all are busy")
         place: asyncio.Future[Environment] = asyncio.get_running_loop().create_future()
         self._waiting.append((time.monotonic(), place))
-        self._start_if_due()
+        if self._looking is None:
+            self._look()
+        else:
+            self._start_if_due()
         try:
             return await asyncio.wait_for(place, WAIT_SECONDS)
         except asyncio.CancelledError:
@@ -179,10 +185,11 @@ class Pool:
             return
         self._free(environment)
 
-    async def _grow(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            self._start_if_due()
+    def _look(self) -> None:
+        """Look whether to start another environment, and again after a while if requests still wait then."""
+        self._start_if_due()
+        waits = self._head() is not None
+        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look) if waits else None
 
     async def _reap(self) -> None:
         while True:
