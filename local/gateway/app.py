@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from local.gateway import edge
 from local.gateway.authorizing import authorize
-from local.gateway.events import Call, MalformedResponse, http_response, proxy_event, request_context
+from local.gateway.events import Call, MalformedResponse, facts_of, http_response, proxy_event, request_context
 from local.gateway.lambdas.environments import FunctionFailed
 from local.gateway.lambdas.lineage import TracePort
 from local.gateway.lambdas.pool import ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
@@ -26,7 +26,7 @@ from local.gateway.lambdas.port import ENDPOINT
 from local.gateway.lambdas.recording import RECORD_AWS_CALLS, Recorder, recorders
 from local.gateway.lambdas.runtime_api import Invocation
 from local.gateway.lambdas.variables import SWEEP_SECONDS, of_function
-from local.gateway.routes import Api, QueueSource, Route, Source, match
+from local.gateway.routes import Api, Matcher, QueueSource, Route, Source
 from local.gateway.sources import QueuePoller, run_schedule
 from local.gateway.visitors import Visitors
 from local.gateway.web_app import WRAPPER, WebApp
@@ -43,6 +43,7 @@ class Gateway:
 
     def __init__(self, api: Api, public_url: str, caller: Mapping[str, str]) -> None:
         self._api = api
+        self._matcher = Matcher(api.routes)
         variables = {
             name: of_function(function, caller, public_url=public_url) for name, function in api.functions.items()
         }
@@ -116,16 +117,16 @@ class Gateway:
     async def _answer(self, call: Call) -> Response:
         if problem := self._visitors.problem(call):
             raise edge.Stopped(replace(edge.NOT_SERVED, message=problem))
-        route, parameters = match(self._api, call.method, call.path)
+        route, parameters = self._matcher.match(call.method, call.path)
         if route is None:
             raise edge.Stopped(edge.NO_ROUTE)
+        facts = facts_of(self._api, route, call, parameters)
         authorizer = None
         if route.authorizer:
-            authorizer = await authorize(self._api, route, call, parameters, self._pools[route.authorizer])
+            authorizer = await authorize(self._api, call, facts, self._pools[route.authorizer])
         if route.function in self._apps:
-            context = request_context(self._api, route, call, authorizer)
-            return await self._apps[route.function].forward(call, context)
-        event = proxy_event(self._api, route, call, parameters, authorizer)
+            return await self._apps[route.function].forward(call, request_context(facts, authorizer))
+        event = proxy_event(self._api, call, facts, authorizer)
         payload = await self._invoke(route, call, json.dumps(event, ensure_ascii=False).encode())
         try:
             return _response(http_response(payload, self._api, call.header("accept")))

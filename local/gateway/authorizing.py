@@ -10,24 +10,24 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from local.gateway import edge
-from local.gateway.events import Call, authorizer_event, method_arn
+from local.gateway.events import Call, Facts, authorizer_event, method_arn
 from local.gateway.lambdas.environments import FunctionFailed
 from local.gateway.lambdas.pool import Pool, Throttled
 from local.gateway.lambdas.runtime_api import Invocation
-from local.gateway.routes import Api, Route
+from local.gateway.routes import Api
 
 INVOKE: Final = "execute-api:Invoke"
 VERSIONS: Final = ("2008-10-17", "2012-10-17")
 ERROR: Final = "{name} ended in an error, which Lambda counts: {message}"
 
 
-async def authorize(api: Api, route: Route, call: Call, parameters: Mapping[str, str], pool: Pool) -> dict[str, Any]:
+async def authorize(api: Api, call: Call, facts: Facts, pool: Pool) -> dict[str, Any]:
     """The `authorizer` part of the request context.
 
     Raises:
         Stopped: the authorizer denies the caller, or does not work.
     """
-    event = authorizer_event(api, route, call, parameters)
+    event = authorizer_event(api, call, facts)
     try:
         raw = await pool.invoke(Invocation(call.request_id, call.trace_id, json.dumps(event).encode()))
     except FunctionFailed as error:

@@ -39,34 +39,40 @@ class Call:
         return next((value for key, value in reversed(self.headers) if key.lower() == name), "")
 
 
-def proxy_event(
-    api: Api, route: Route, call: Call, parameters: Mapping[str, str], authorizer: Mapping[str, Any] | None
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the edge tells of a request: to authorizer and function alike; to web applications, as a header."""
+
+    request: Mapping[str, Any]
+    context: Mapping[str, Any]
+
+
+def facts_of(api: Api, route: Route, call: Call, parameters: Mapping[str, str]) -> Facts:
+    """The facts about a request that has a route."""
+    return Facts(_request(call, route, parameters), _context(api, route, call))
+
+
+def proxy_event(api: Api, call: Call, facts: Facts, authorizer: Mapping[str, Any] | None) -> dict[str, Any]:
     """The event of a Lambda proxy integration."""
     binary = bool(call.body) and _is_binary(call.header("content-type") or "application/json", api.binary_types)
     text = base64.b64encode(call.body).decode() if binary else call.body.decode("utf-8", "replace")
     return {
-        **_common(call, route, parameters),
-        "requestContext": request_context(api, route, call, authorizer),
+        **facts.request,
+        "requestContext": request_context(facts, authorizer),
         "body": text or None,
         "isBase64Encoded": binary,
     }
 
 
-def authorizer_event(api: Api, route: Route, call: Call, parameters: Mapping[str, str]) -> dict[str, Any]:
+def authorizer_event(api: Api, call: Call, facts: Facts) -> dict[str, Any]:
     """The event of a REQUEST authorizer."""
-    return {
-        "type": "REQUEST",
-        "methodArn": method_arn(api, call),
-        **_common(call, route, parameters),
-        "requestContext": request_context(api, route, call, None),
-    }
+    arn = method_arn(api, call)
+    return {"type": "REQUEST", "methodArn": arn, **facts.request, "requestContext": facts.context}
 
 
-def request_context(api: Api, route: Route, call: Call, authorizer: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The edge's own facts about a request; web applications get them as a header."""
-    context = _context(api, route, call)
-    return {**context, "authorizer": dict(authorizer)} if authorizer is not None else context
+def request_context(facts: Facts, authorizer: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The request's context after the authorizer, if the route has one."""
+    return facts.context if authorizer is None else {**facts.context, "authorizer": authorizer}
 
 
 def method_arn(api: Api, call: Call) -> str:
@@ -139,7 +145,7 @@ def _is_binary(media_type: str, binary_types: Iterable[str]) -> bool:
     return any(kind in ("*/*", first) for kind in binary_types)
 
 
-def _common(call: Call, route: Route, parameters: Mapping[str, str]) -> dict[str, Any]:
+def _request(call: Call, route: Route, parameters: Mapping[str, str]) -> dict[str, Any]:
     query = parse_qsl(call.query, keep_blank_values=True)
     headers = (*call.headers, *_forwarded(call))
     return {

@@ -1,7 +1,7 @@
 """One API of template.yaml: its routes, functions, authorizer, binary types and gateway responses."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -203,18 +203,26 @@ def _response(body: Mapping[str, Any]) -> GatewayResponse:
     )
 
 
-def match(api: Api, method: str, path: str) -> tuple[Route | None, dict[str, str]]:
-    """The route of a path: the most specific resource wins, then the method, then ANY.
+class Matcher:
+    """Finds routes by path: the most specific resource wins, then the method, then ANY."""
 
-    None if the path does not match a resource, or the resource does not have the method.
-    """
-    resources = sorted({route.resource for route in api.routes}, key=_specificity)
-    for resource in resources:
-        parameters = _fit(resource.split("/")[1:], path.split("/")[1:])
-        if parameters is not None:
-            methods = {route.method: route for route in api.routes if route.resource == resource}
-            return methods.get(method) or methods.get("ANY"), parameters
-    return None, {}
+    def __init__(self, routes: Iterable[Route]) -> None:
+        methods: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            methods.setdefault(route.resource, {})[route.method] = route
+        self._resources = [(name.split("/")[1:], methods[name]) for name in sorted(methods, key=_specificity)]
+
+    def match(self, method: str, path: str) -> tuple[Route | None, dict[str, str]]:
+        """The route of a path, and the path's parameters.
+
+        None if the path does not match a resource, or the resource does not have the method.
+        """
+        parts = path.split("/")[1:]
+        for pattern, methods in self._resources:
+            parameters = _fit(pattern, parts)
+            if parameters is not None:
+                return methods.get(method) or methods.get("ANY"), parameters
+        return None, {}
 
 
 def _specificity(resource: str) -> list[int]:

@@ -7,6 +7,7 @@ content type is not checked, because `curl -d` must work. A worker door is publi
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -58,6 +59,7 @@ class Visitors:
         return ""
 
 
+@lru_cache
 def _hostname(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
@@ -65,6 +67,7 @@ def _hostname(url: str) -> str:
         return ""
 
 
+@lru_cache
 def _is_here(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True

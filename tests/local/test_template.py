@@ -3,7 +3,7 @@
 import pytest
 
 from local.gateway.lambdas.variables import ROOT
-from local.gateway.routes import api_of, match
+from local.gateway.routes import Matcher, api_of
 from local.loops import TemplateError
 from local.template import Template, read
 
@@ -75,7 +75,7 @@ def test_a_parameter_moves_the_edges_time_out_of_execute_and_what_its_function_k
     template = Template.load(ROOT / "template.yaml", {"ExecuteTimeoutMs": "150000"})
     api = api_of(template, "RuntimeApi")
 
-    route, _ = match(api, "POST", "/execute")
+    route, _ = Matcher(api.routes).match("POST", "/execute")
 
     assert route.timeout_ms == 150_000
     assert api.functions["ExecuteFunction"].environment["PIECEWORK_EXECUTE_TIMEOUT_MS"] == "150000"
@@ -104,7 +104,7 @@ def test_a_door_that_is_not_deployed_is_not_there():
     ],
 )
 def test_every_path_has_a_route(method, path, function, guarded):
-    route, _ = match(api_of(TEMPLATE, "RuntimeApi"), method, path)
+    route, _ = Matcher(api_of(TEMPLATE, "RuntimeApi").routes).match(method, path)
 
     assert route.function == function
     assert (route.authorizer is not None) is guarded
