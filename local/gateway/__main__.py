@@ -1,7 +1,6 @@
 """Serve one API of template.yaml on a loopback port: `python -m local.gateway --api RuntimeApi --port 8787`."""
 
 import argparse
-import asyncio
 import os
 import socket
 from pathlib import Path
@@ -53,11 +52,12 @@ def main() -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # a REST API takes the source's address from the connection
         ws="none",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    asyncio.run(_Server(config, f"{api.name} listens on {url}").serve([listener]))
+    _Server(config, f"{api.name} listens on {url}").run([listener])
 
 
 def _listen(port: int) -> socket.socket:

@@ -64,6 +64,13 @@ def test_an_event_has_the_shape_of_a_rest_proxy_event(edge):
     }
 
 
+def test_a_client_does_not_choose_its_source_address(edge):
+    event = edge.http.put("/probe", headers={"x-forwarded-for": "203.0.113.7"}).json()["event"]
+
+    assert event["headers"]["x-forwarded-for"] == "203.0.113.7"
+    assert event["requestContext"]["identity"]["sourceIp"] == "127.0.0.1"
+
+
 def test_an_empty_body_is_null(edge):
     event = edge.http.put("/probe").json()["event"]
 
