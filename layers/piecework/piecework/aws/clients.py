@@ -1,7 +1,6 @@
 """AWS clients, made once per environment, each when it is first used.
 
-They are our own (`transport`), because botocore takes most of a cold start. `PIECEWORK_AWS=botocore` takes botocore's
-instead, as does an environment with a proxy, which ours do not know.
+They are our own (`transport`), because botocore takes most of a cold start; `chosen` says who gets botocore's instead.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ READ_SECONDS: Final = 3.0  # DynamoDB answers in tens of milliseconds; leaves ro
 S3_READ_SECONDS: Final = 10.0  # objects of megabytes
 SHORTEST_SESSION_MS: Final = 900_000  # a function's longest run, and the shortest session that AWS gives
 ANSWER_BYTES: Final = 64 * 1024 * 1024
-SWITCH: Final = "PIECEWORK_AWS"
-PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 
 
 class Clients:
@@ -73,15 +70,6 @@ class Clients:
     def _caller(self, read_seconds: float) -> Caller:
         limits = Limits(CONNECT_SECONDS, read_seconds, ANSWER_BYTES)
         return Caller(self._env, self._credentials, limits, self._clock)
-
-
-def clients_of(env: Mapping[str, str]) -> Clients:
-    """The clients of an environment: our own, or botocore's where it asks for them or needs a proxy."""
-    if env.get(SWITCH) == "botocore" or any(map(env.get, PROXIES)):
-        from piecework.aws.through_botocore import BotocoreClients
-
-        return BotocoreClients(env)
-    return Clients(env)
 
 
 def end_ms(token: str | None, ends: float | None, now: Callable[[], float]) -> int | None:

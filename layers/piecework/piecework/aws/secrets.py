@@ -8,7 +8,8 @@ from functools import cache
 from time import monotonic
 from typing import Final
 
-from piecework.aws.clients import Clients, clients_of
+from piecework.aws.chosen import clients_of
+from piecework.aws.clients import Clients
 from piecework.aws.transport.failures import AwsFailure
 from piecework.errors import Unavailable
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from piecework.aws.clients import Clients, clients_of
+from piecework.aws.chosen import clients_of
+from piecework.aws.clients import Clients
 from piecework.aws.due_table import DueTable
 from piecework.aws.queues import Queue
 from piecework.aws.table import THE_KERNEL, Table

@@ -223,7 +223,7 @@ class Backends:
 
     @cached_property
     def _clients(self) -> Clients:
-        from piecework.aws.clients import clients_of
+        from piecework.aws.chosen import clients_of
 
         return clients_of(self._env)
 

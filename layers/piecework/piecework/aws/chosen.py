@@ -1,0 +1,23 @@
+"""Whose clients an environment gets: our own, or botocore's.
+
+`PIECEWORK_AWS=botocore` asks for botocore's, and an environment with a proxy needs them: ours do not know proxies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from piecework.aws.clients import Clients
+
+SWITCH: Final = "PIECEWORK_AWS"
+PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+
+
+def clients_of(env: Mapping[str, str]) -> Clients:
+    """The clients of an environment: our own, or botocore's where it asks for them or needs a proxy."""
+    if env.get(SWITCH) == "botocore" or any(map(env.get, PROXIES)):
+        from piecework.aws.through_botocore import BotocoreClients
+
+        return BotocoreClients(env)
+    return Clients(env)
