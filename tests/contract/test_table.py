@@ -8,6 +8,7 @@ import pytest
 
 from piecework.aws.attributes import attribute, plain, typed
 from piecework.aws.table import TRIES, Index, Table
+from piecework.aws.through_botocore import BotocoreClients
 from piecework.aws.transport.failures import NoAnswer, ServiceRefused
 from piecework.aws.writes import ABSENT, ABSENT_OR_EXPIRED, PRESENT, Delete, Put, Update, new_write
 from piecework.errors import RequestRejected, Unavailable
@@ -28,8 +29,13 @@ VALUES = {
 }
 
 
-@pytest.fixture(scope="module", params=["dynamodb", "lost answers"])
+@pytest.fixture(scope="module", params=["dynamodb", "lost answers", "botocore"])
 def client(request, embedded_aws):
+    if request.param == "botocore":
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in embedded_aws.variables.items():
+                patch.setenv(name, value)
+            return Strict(BotocoreClients(embedded_aws.variables).dynamodb)
     strict = Strict(embedded_aws.client("dynamodb"))
     return LostAnswers(strict) if request.param == "lost answers" else strict
 

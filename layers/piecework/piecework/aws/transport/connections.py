@@ -69,6 +69,9 @@ class Connections:
         self._lock = Lock()
         self._tls: ssl.SSLContext | None = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def prepare(self) -> ssl.SSLContext:
         """Read the certificates, now rather than when the first request waits for it; nothing is opened."""
         if self._tls is None:
