@@ -31,7 +31,7 @@ from piecework.aws.transport.failures import NoAnswer, NotConfigured, ServiceRef
 from piecework.aws.transport.retries import COST, COST_OF_SILENCE, TOKENS
 from piecework.aws.transport.s3 import S3
 from piecework.aws.transport.sqs import SQS
-from piecework.errors import Unavailable
+from piecework.errors import SettingsError, Unavailable
 from tests.support.misbehaving import CLOSE, HANG, RESET, Misbehaving, answer, misbehaving
 
 OK = answer(b'{"Item":{"pk":{"S":"p"}}}')
@@ -550,7 +550,13 @@ class TestTheSwitch:
     def test_botocores_clients_are_made_where_they_are_asked_for_or_needed(self, env):
         assert isinstance(clients_of({**KEYS, **env}), BotocoreClients)
 
-    @pytest.mark.parametrize("env", [{}, {"PIECEWORK_AWS": ""}, {"NO_PROXY": "*", "HTTPS_PROXY": ""}])
+    def test_something_else_is_refused(self):
+        with pytest.raises(SettingsError, match="own or botocore"):
+            clients_of({**KEYS, "PIECEWORK_AWS": "boto"})
+
+    @pytest.mark.parametrize(
+        "env", [{}, {"PIECEWORK_AWS": ""}, {"PIECEWORK_AWS": "own"}, {"NO_PROXY": "*", "HTTPS_PROXY": ""}]
+    )
     def test_else_our_own_are_made(self, env):
         assert type(clients_of({**KEYS, **env})) is Clients
 
