@@ -1,5 +1,6 @@
 """What a command costs the kernel table in requests, and what becomes of a request whose answer is lost."""
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -9,9 +10,11 @@ from piecework.aws.clients import Clients
 from piecework.aws.transport.failures import ServiceRefused
 from piecework.durable.due import Due
 from piecework.errors import PieceworkError, Unavailable
+from piecework.jsons.stored import record_of
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.due_times import EXECUTION_DUE
 from piecework.kernel.model.ports import VersionConflict
+from piecework.kernel.store import items, table, values
 from tests.contract.kernel.test_executions import Stored
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.stage import KernelStage
@@ -209,3 +212,44 @@ def test_a_due_time_of_former_rules_is_removed_by_who_meets_it(stage):
 
     dues = [due.at_ms for due in stage.store.due_times.ripe(EXECUTION_DUE, 10**14) if due.id == execution]
     assert dues == [stage.clock() + stage.settings.execution_timeout_ms]
+
+
+class Coding:
+    """Stands for `json` in a module of the store, and counts what is written and read."""
+
+    def __init__(self, coded: Counter[str]) -> None:
+        self._coded = coded
+
+    def encode(self, value: Any) -> str:
+        self._coded["written"] += 1
+        return json.JSONEncoder(separators=(",", ":"), default=record_of).encode(value)
+
+    def loads(self, text: str) -> Any:
+        self._coded["read"] += 1
+        return json.loads(text)
+
+
+def test_a_command_writes_and_reads_each_stored_value_once_and_copies_none(stage, sent, monkeypatch):
+    coded = Counter[str]()
+    coding, costs = Coding(coded), {}
+    monkeypatch.setattr(values, "_AS_TEXT", coding)
+    for module in (values, items, table):
+        monkeypatch.setattr(module, "json", coding)
+    monkeypatch.setattr("dataclasses._asdict_inner", lambda *given: pytest.fail("a copy"))
+    agent = stage.agent("coded", "one")
+    stage.create(agent_id="coded")
+    session = agent.take("execution.assigned")
+
+    def cost(name: str, command: Any) -> Any:
+        coded.clear()
+        answer = command()
+        costs[name] = dict(coded)
+        return answer
+
+    step = cost("invoke", lambda: stage.invoke(session, "notes.find", key="once"))
+    cost("report", lambda: stage.report(session, step, {"found": 1}))
+
+    assert costs == {
+        "invoke": {"read": 2, "written": 5},  # record, labels; record, labels, events, arguments, answer
+        "report": {"read": 3, "written": 6},  # and arguments; record, labels, events, outcome, history, message
+    }
