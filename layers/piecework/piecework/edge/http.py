@@ -4,7 +4,6 @@ Bodies may arrive base64-encoded, headers may be null and repeated, paths may ca
 the route), and the authorizer names the caller.
 """
 
-import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
@@ -89,8 +88,10 @@ class Request(NamedTuple):
         if len(raw) > BODY_LIMIT * 4 // 3 + 4:
             raise TooLarge(f"the body is over {BODY_LIMIT} bytes")
         try:
-            data = base64.b64decode(raw, validate=True) if self.is_base64 else raw.encode("utf-8", "surrogatepass")
-        except (binascii.Error, ValueError):
+            data = (
+                binascii.a2b_base64(raw, strict_mode=True) if self.is_base64 else raw.encode("utf-8", "surrogatepass")
+            )
+        except ValueError:
             raise BadRequest("the body is not valid base64") from None
         if len(data) > BODY_LIMIT:
             raise TooLarge(f"the body is over {BODY_LIMIT} bytes")
@@ -135,7 +136,11 @@ class Response(NamedTuple):
         headers = {"Content-Type": "application/json", **self.headers}
         if trace_id:
             headers["X-Amzn-Trace-Id"] = trace_id
-        body = base64.b64encode(self.body).decode("ascii") if self.is_binary else self.body.decode("utf-8")
+        body = (
+            binascii.b2a_base64(self.body, newline=False).decode("ascii")
+            if self.is_binary
+            else self.body.decode("utf-8")
+        )
         return {"statusCode": self.status, "headers": headers, "body": body, "isBase64Encoded": self.is_binary}
 
 

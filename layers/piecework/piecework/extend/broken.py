@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from piecework.errors import Unavailable
 
-CLAIMED: Final = re.compile(r"""@executor\(\s*(?:name\s*=\s*)?(['"])([\w.-]{1,64})\1""")
+CLAIMED: Final = r"""@executor\(\s*(?:name\s*=\s*)?(['"])([\w.-]{1,64})\1"""
 REASON_CHARACTERS: Final = 300
 
 
@@ -33,7 +32,7 @@ class Broken(NamedTuple):
     def of(cls, module: str, file: str, error: BaseException) -> Broken:
         """The broken module for an import's error."""
         text = _text(file)
-        names = tuple(dict.fromkeys(match[2] for match in CLAIMED.finditer(text))) or (module.rpartition(".")[2],)
+        names = tuple(dict.fromkeys(match[2] for match in re.finditer(CLAIMED, text))) or (module.rpartition(".")[2],)
         reason = " ".join(f"{type(error).__name__}: {_said(error)}".split())
         return cls(module, names, f"{file}, line {_line(file, error)}", reason[:REASON_CHARACTERS])
 
@@ -73,6 +72,7 @@ def _line(file: str, error: BaseException) -> int:
 
 def _text(file: str) -> str:
     try:
-        return Path(file).read_text("utf-8", "replace")
+        with open(file, encoding="utf-8", errors="replace") as source:
+            return source.read()
     except OSError:
         return ""

@@ -3,7 +3,7 @@
 Evidence that the kernel would refuse is shortened if it is text and dropped otherwise. The output is never changed.
 """
 
-import base64
+import binascii
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -90,6 +90,6 @@ def _shorten(item: Evidence, raw: bytes, limit: int) -> Evidence | None:
 
 def _is_media(run: str) -> bool:
     head = run.replace("=", "")[:_SNIFFED].replace("-", "+").replace("_", "/")
-    data = base64.b64decode(head + "A" * (-len(head) % 4))
+    data = binascii.a2b_base64(head + "A" * (-len(head) % 4))
     is_riff = data.startswith(b"RIFF") and data[8:12] in _RIFF_KINDS
     return data.startswith(_SIGNATURES) or data[4:8] == b"ftyp" or is_riff
