@@ -19,7 +19,7 @@ from piecework.edge.http import BODY_LIMIT
 from piecework.runtime.door import ROUTES, STATUS
 from piecework.runtime.events.messages import AgentEventCallback
 from piecework.runtime.execute.models import Contract, ExecuteRequest
-from piecework.runtime.verify.messages import VerifyRequest
+from piecework.runtime.verify.models import VerifyRequest
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))

@@ -31,12 +31,10 @@ HEAVY = (
 )
 FUNCTIONS = {".".join(file.parts[-3:-1]) for file in (ROOT / "functions").glob("*/*/app.py")}
 STREAMS = {"worker.streams", "kernel.streams"}  # web servers, with packages of their own
-POWERTOOLS = {"aws_lambda_powertools", "botocore"}  # it looks whether botocore's package is there, and loads no client
 BUDGETS = {  # of those that need something heavy
     "runtime.execute": {"jsonschema_rs"},
-    "runtime.verify": {"pydantic", "jsonschema_rs"} | POWERTOOLS,
-    "runtime.agent_events": {"pydantic", "jsonschema_rs"} | POWERTOOLS,
-    "runtime.authorizer": POWERTOOLS,
+    "runtime.verify": {"jsonschema_rs"},
+    "runtime.agent_events": {"pydantic"},
     **{f"worker.{name}": {"jsonschema_rs"} for name in ("hire", "contracts", "task", "webhook", "due")},
     "kernel.http": {"asyncio"},  # yaml and re2 only for a policy
     "kernel.hosted": {"jsonschema_rs"},
@@ -60,6 +58,7 @@ def run(*arguments: str, first: Path, **variables_of_lambda: str) -> str:
     folders = (first, ROOT / "layers/piecework", ROOT / "functions")
     settings = {
         "PIECEWORK_TABLE": "t",
+        "PIECEWORK_RUNTIME_TOKENS": "kernel=s3cret",
         "PIECEWORK_BUCKET": "b",
         "PIECEWORK_KERNEL_TABLE": "k",
         "PIECEWORK_DUE_TABLE": "d",
@@ -75,6 +74,16 @@ def run(*arguments: str, first: Path, **variables_of_lambda: str) -> str:
     env |= variables_of_lambda
     done = subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, check=True)
     return done.stdout
+
+
+SMALL = ("base64", "dataclasses", "datetime", "hashlib", "hmac", "importlib.util", "inspect", "pathlib", "urllib.parse")
+
+
+@pytest.mark.parametrize("function", ["runtime.authorizer", "runtime.capabilities"])
+def test_a_function_of_a_few_lines_imports_no_module_that_takes_a_millisecond(function, executors):
+    code = f"import sys; before = set(sys.modules); import {function}.app; print(*set(sys.modules) - before)"
+
+    assert set(run("-c", code, first=executors).split()) & set(SMALL) == set()
 
 
 def imported(code: str, executors: Path, **variables_of_lambda: str) -> set[str]:

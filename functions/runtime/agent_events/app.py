@@ -7,8 +7,7 @@ from piecework.edge.ports import LambdaContext
 from piecework.runtime.door import replay_mark, serve
 from piecework.runtime.wiring import RuntimeDoor
 
-door = RuntimeDoor().ready("events")
-door.telemetry.load()
+door = RuntimeDoor().ready("events", "telemetry")
 
 
 def acknowledge(request: Request) -> Response:

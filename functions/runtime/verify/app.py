@@ -6,18 +6,16 @@ from piecework.edge.http import Request, Response
 from piecework.edge.ports import LambdaContext
 from piecework.jsons import canonical
 from piecework.runtime.door import serve
-from piecework.runtime.messages import parse
-from piecework.runtime.verify.messages import VerifyRequest
+from piecework.runtime.verify.messages import read_request
 from piecework.runtime.wiring import RuntimeDoor
 
-door = RuntimeDoor().ready("judge")
-door.telemetry.load()
+door = RuntimeDoor().ready("judge", "telemetry")
 
 
 def verify(request: Request) -> Response:
     """The verdict; the same request always gets the same verdict."""
     caller = request.caller
-    message = parse(VerifyRequest, request.json_object())
+    message = read_request(request.json_object())
     verdict = door.judge(message, door.public_url(request))
     ids = {"candidate_id": message.candidate.candidate_id, "execution_id": message.candidate.execution_id}
     facts = {"caller": caller, **ids, "policy_id": message.policy.policy_id, **verdict.log_fields()}

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 from unittest import mock
 
-from piecework.runtime.messages import parse
-from piecework.runtime.verify.messages import VerifyRequest
+from piecework.runtime.verify.flow import VerifyRequest
+from piecework.runtime.verify.messages import read_request
 
 Json = Any
 
@@ -82,7 +82,7 @@ def a_verify_body(
 
 def a_verify_request(*arguments: Json, **named: Any) -> VerifyRequest:
     """The same, parsed."""
-    return parse(VerifyRequest, a_verify_body(*arguments, **named))
+    return read_request(a_verify_body(*arguments, **named))
 
 
 class Context:

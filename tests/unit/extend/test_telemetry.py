@@ -9,6 +9,7 @@ import uuid
 from typing import Any
 
 import pytest
+from aws_lambda_powertools import Metrics
 
 from piecework.aws.telemetry import FIELD_CHARACTERS, LambdaTelemetry
 
@@ -73,6 +74,19 @@ def test_outcome_lines_obey_the_log_level_and_name_the_service(monkeypatch, caps
     monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "WARNING")
     LambdaTelemetry(os.environ if given else None).outcome("execute", {"status": 200}, {})
     assert capsys.readouterr().out == ""
+
+
+def test_counts_of_an_outcome_look_like_powertools_own(written, monkeypatch, capsys):
+    written.telemetry.outcome("verify", {}, {"VerdictsPassed": 1, "Replays": 2})
+    ours = json.loads(capsys.readouterr().out.splitlines()[1])
+    metrics = Metrics()
+    for name, value in {"VerdictsPassed": 1, "Replays": 2}.items():
+        metrics.add_metric(name=name, unit="Count", value=value)
+    metrics.flush_metrics()
+
+    own = json.loads(capsys.readouterr().out)
+    assert abs(ours["_aws"].pop("Timestamp") - own["_aws"].pop("Timestamp")) < 3_600_000
+    assert json.dumps(ours) == json.dumps(own)
 
 
 def test_a_lazy_telemetry_logs_and_counts_all_the_same(monkeypatch, capsys):

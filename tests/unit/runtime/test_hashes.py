@@ -50,7 +50,7 @@ def test_a_bindings_hash_is_taken_as_newer_and_as_older_kernels_write_its_number
     import hashlib
 
     from piecework import jsons
-    from piecework.runtime.verify.messages import PolicyBinding
+    from piecework.runtime.verify.models import PolicyBinding
     from piecework.runtime.verify.policies import BindingRules
 
     params = getattr(jsons, "loads_exact", jsons.loads)('{"min_confidence":0.80}')

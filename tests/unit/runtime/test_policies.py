@@ -7,7 +7,7 @@ import pytest
 from piecework.errors import Internal, PolicyBindingInvalid, SettingsError
 from piecework.extend import policies as own
 from piecework.extend.policies import COMMON_CODES, Policy, Verdict, policy
-from piecework.runtime.verify.messages import PolicyBinding
+from piecework.runtime.verify.models import PolicyBinding
 from piecework.runtime.verify.peers import MARKER
 from piecework.runtime.verify.policies import BindingRules, crosscheck, schema_thresholds
 from tests.support.runtime.verification import (

@@ -1,18 +1,16 @@
-"""Outcome lines (Powertools Logger) and counts (CloudWatch EMF); never bodies, secrets or signed links."""
+"""Outcome lines (in the format of Powertools' Logger) and counts (CloudWatch EMF); never bodies, secrets or links."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import cached_property
 from json import JSONEncoder
-from time import time
+from time import gmtime, strftime, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
-    from aws_lambda_powertools.metrics import Metrics
 
 ENCODER: Final = JSONEncoder(
     default=str, separators=(",", ":"), ensure_ascii=False
@@ -25,14 +23,16 @@ TAKEN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime
 class LambdaTelemetry:
     """One per environment; also the `log` that executors get.
 
-    Powertools takes 30 ms to import. With the environment's variables given, what first needs it imports it; without
-    them it is imported now, which suits functions that count something in every request.
+    Powertools takes 30 ms to import. With the environment's variables given, the first line of its Logger imports it;
+    without them it is imported now.
     """
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         if env is None:
+            from aws_lambda_powertools.metrics import Metrics
+
             self._service, self._level = self._logger.service, self._logger.log_level
-            self._namespace = self._metrics.namespace or ""
+            self._namespace = Metrics().namespace or ""
         else:
             self._service = env.get("POWERTOOLS_SERVICE_NAME", "service_undefined")
             self._namespace = env.get("POWERTOOLS_METRICS_NAMESPACE", "")
@@ -51,40 +51,26 @@ class LambdaTelemetry:
             use_rfc3339=True,
         )
 
-    @cached_property
-    def _metrics(self) -> Metrics:
-        from aws_lambda_powertools.metrics import Metrics
-
-        return Metrics()
-
-    def load(self) -> None:
-        """Import now what logs and counts, for functions that count something in every request."""
-        self._logger, self._metrics  # noqa: B018
-
     def outcome(self, name: str, facts: Mapping[str, Any], counts: Mapping[str, int]) -> None:
         """Write the request's one line, and its counts when there are any.
 
-        The line is what the Logger would write, made here because every request pays for it: 10 µs instead of 60.
+        The lines are what Powertools would write, made here because every request pays for them: 10 µs instead of 60
+        for the first, and 5 instead of 40 for the second.
         """
         if self._level <= logging.INFO:
-            made = datetime.now(UTC).isoformat(timespec="milliseconds")
-            line = {"level": "INFO", "message": name, "timestamp": made, "service": self._service}
+            line = {"level": "INFO", "message": name, "timestamp": _now(), "service": self._service}
             fields = _cut({key: value for key, value in facts.items() if value is not None})
             print(ENCODER.encode(line | fields), flush=True)
-        for metric, value in counts.items():
-            self._metrics.add_metric(name=metric, unit="Count", value=value)
         if counts:
-            self._metrics.flush_metrics()
+            values = {metric: [float(value)] for metric, value in counts.items()}
+            self._emit(values, {"service": self._service})
 
     def count(self, metrics: tuple[str, ...]) -> None:
         """Count one of each without dimensions, so that an alarm reads one sum over the functions of a stack.
 
         Powertools would add the service, which makes a metric of each function.
         """
-        named = [{"Name": metric, "Unit": "Count"} for metric in metrics]
-        where: Mapping[str, Any] = {"Namespace": self._namespace, "Dimensions": [[]], "Metrics": named}
-        format_ = {"Timestamp": int(time() * 1000), "CloudWatchMetrics": [where]}
-        print(ENCODER.encode({"_aws": format_, **dict.fromkeys(metrics, 1)}), flush=True)
+        self._emit(dict.fromkeys(metrics, 1), {})
 
     def bug(self, name: str) -> None:
         """Write the exception being handled, with its traceback."""
@@ -95,6 +81,18 @@ class LambdaTelemetry:
 
     def warning(self, event: str, /, **fields: Any) -> None:
         self._logger.warning(event, extra=_cut(fields))
+
+    def _emit(self, values: Mapping[str, Any], dimensions: Mapping[str, str]) -> None:
+        named = [{"Name": metric, "Unit": "Count"} for metric in values]
+        where: Mapping[str, Any] = {"Namespace": self._namespace, "Dimensions": [[*dimensions]], "Metrics": named}
+        format_ = {"Timestamp": time_ns() // 1_000_000, "CloudWatchMetrics": [where]}
+        print(ENCODER.encode({"_aws": format_, **dimensions, **values}), flush=True)
+
+
+def _now() -> str:
+    """The present time in RFC 3339 with milliseconds; `datetime` takes 3 ms to import."""
+    seconds, nanoseconds = divmod(time_ns(), 1_000_000_000)
+    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(seconds))}.{nanoseconds // 1_000_000:03}+00:00"
 
 
 def _cut(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from piecework.runtime.events.flow import AgentEvents, HookedEvents
     from piecework.runtime.execute.flow import Execute
     from piecework.runtime.verify.fetch import EvidenceCheck
-    from piecework.runtime.verify.flow import CheckEvidence, Findings, StatedVerdict
-    from piecework.runtime.verify.messages import VerifyRequest
+    from piecework.runtime.verify.flow import CheckEvidence, Findings, StatedVerdict, VerifyRequest
 
 Tokens = tuple[tuple[str, str], ...]
 
