@@ -1,6 +1,7 @@
 """What the README shows works as printed: its request, and its executor."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,12 +13,26 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 EXECUTOR, ITS_TEST = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+OURS = ("MAKE", "PYTEST")  # variables of the `make test` that this is a part of
 
 
 def test_the_commands_a_newcomer_needs_come_first():
     shown = re.findall(r"^make [a-z-]+", README, re.MULTILINE)
 
     assert shown[:2] == ["make run", "make test"]
+
+
+def test_continuous_integration_checks_and_runs_every_test_once():
+    command = (ROOT / ".ci/run").read_text("utf-8").splitlines()[-1].removeprefix("exec ").split()
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    shown = subprocess.run([*command, "-n"], cwd=ROOT, env=alone, capture_output=True, text=True, check=True).stdout
+
+    runs = re.findall(r"-m pytest .*--no-loadscope-reorder (.*)", shown)
+    assert command == ["make", "check", "test", "test-all"]
+    assert [run.split() for run in runs] == [
+        ["--junitxml=build/junit.xml"],
+        ["-m", "slow", "--junitxml=build/junit-slow.xml"],
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -100,7 +100,7 @@ def test_a_payment_moves_the_price_exactly_once(evm, facilitator, version):
         ({"value": str(PRICE + 1)}, f"{EVM}_authorization_value_mismatch"),
         ({"to": SEEKER}, f"{EVM}_recipient_mismatch"),
         ({"validBefore": str(int(time.time()) + 3)}, f"{EVM}_authorization_valid_before"),
-        ({"validAfter": str(int(time.time()) + 900)}, f"{EVM}_authorization_valid_after"),
+        ({"validAfter": str(int(time.time()) + 86_400)}, f"{EVM}_authorization_valid_after"),
         ({"domain": {"name": "USD Coin"}}, f"{EVM}_signature"),
         ({"key": STRANGER_KEY, "from_": SEEKER}, f"{EVM}_signature"),
         ({"key": STRANGER_KEY}, "invalid_exact_evm_insufficient_balance"),
