@@ -4,6 +4,7 @@ import ast
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -90,8 +91,13 @@ HANDLERS = modules(FUNCTIONS, "")
 COMMANDS = modules(ROOT / "cli" / "piecework_cli", "piecework_cli")
 
 
-def imports(file: Path, module: str) -> Iterator[str]:
+@cache
+def imports(file: Path, module: str) -> tuple[str, ...]:
     """Full names of all that a file imports, wherever it does; blocks for type checkers only are left out."""
+    return tuple(named_in(file, module))
+
+
+def named_in(file: Path, module: str) -> Iterator[str]:
     tree = ast.parse(file.read_text("utf-8"))
     typing_only = {
         inner
@@ -131,6 +137,7 @@ def is_store(module: str) -> bool:
     return any(reaches(module, store) for store in STORES)
 
 
+@cache
 def own(module: str) -> set[str]:
     """The modules of the package that a module imports."""
     named = (name for name in imports(PIECEWORK[module], module) if top(name) == "piecework")
