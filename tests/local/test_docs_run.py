@@ -99,7 +99,7 @@ def test_the_commands_of_a_page_do_what_they_say(checkout, page):
 @pytest.mark.slow
 def test_the_hosted_agent_asks_a_person_and_ends(tmp_path):
     policy = tmp_path / "hosted.yaml"
-    policy.write_text(yaml_of("hosted-agents"))
+    policy.write_text(yaml_of("kernel/hosted-agents"))
     (tmp_path / "checkout").mkdir()
     made = Checkout(tmp_path / "checkout", PIECEWORK_POLICY=str(policy))
     try:
