@@ -1,7 +1,6 @@
 """What the routes stand on, and how they call it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -12,6 +11,7 @@ from piecework.edge.tokens import Tokens
 from piecework.kernel.model.ports import Counters, Runners
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel
+from piecework.values import dataclass
 
 P = ParamSpec("P")
 T = TypeVar("T")

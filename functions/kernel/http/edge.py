@@ -1,7 +1,6 @@
 """What every request of the kernel door passes: request id, CORS, credential, outcome line (specification 2.1)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -12,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from piecework.edge.tokens import Tokens
 from piecework.errors import PieceworkError
 from piecework.kernel.edge import allowed_origin, authorize, line, refusal_of, request_id
+from piecework.values import dataclass
 
 OPEN: Final = frozenset({("GET", "/v0/health"), ("GET", "/v0/ready")})
 GUARDED: Final = ("/v0/executions", "/v0/agents", "/v0/runners", "/v0/tools", "/v0/approvals", "/metrics")

@@ -1,12 +1,12 @@
 """The kernel door's times (specification sections 1.7, 1.8 and 8), read once from the environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Self
 
 from piecework.clock import DAY_MS
 from piecework.kernel.policy.durations import duration_ms
 from piecework.settings import Reader
+from piecework.values import dataclass
 
 REMOTE_ATTEMPTS: Final = 3  # of a remote step; local ones are never retried
 MAX_ACTIVE_STEPS: Final = 500  # of one execution at a time; about 100 KB of its checkpoint

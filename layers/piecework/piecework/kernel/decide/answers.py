@@ -9,7 +9,6 @@
 | a step that nobody was asked about, or that does not exist | 400 |
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.jsons import Json
@@ -21,6 +20,7 @@ from piecework.kernel.model.commands import Signal
 from piecework.kernel.model.evolve import ALIAS, DECISIONS
 from piecework.kernel.model.ports import Read
 from piecework.kernel.model.state import Blocked, Execution
+from piecework.values import dataclass
 
 DENIED: Final = "approval denied by human"
 DENY: Final = "step.deny"

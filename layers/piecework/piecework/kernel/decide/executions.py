@@ -1,6 +1,5 @@
 """Creating, assigning, ending and resetting executions (specification sections 1.1, 1.7, 1.8)."""
 
-from dataclasses import replace
 from typing import Literal
 
 from piecework.kernel.decide import checks
@@ -18,6 +17,7 @@ from piecework.kernel.model.payloads import (
     StepTimedOut,
 )
 from piecework.kernel.model.state import Execution, Status, Step, StepStatus
+from piecework.values import replace
 
 CANCELLED_BY_REQUEST = "cancelled by request"
 OUT_OF_TIME = "execution exceeded maximum duration"

@@ -1,7 +1,5 @@
 """Results of steps and jobs, and the way of jobs to runners (specification sections 1.2, 1.6, 2.10 to 2.12)."""
 
-from dataclasses import replace
-
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import checks
@@ -12,6 +10,7 @@ from piecework.kernel.model.commands import Dispatch, JobResult, Requeue, Starte
 from piecework.kernel.model.payloads import StepCompleted, StepDispatched, StepFailed, StepRetried, StepStarted
 from piecework.kernel.model.ports import Read
 from piecework.kernel.model.state import Job, Step, StepStatus
+from piecework.values import replace
 
 NOTHING = Decision(None, answer=False)
 

@@ -15,7 +15,6 @@ each step, tool and end a run asks for its right (`right.py`): one that was take
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from piecework.clock import now_in_ms
@@ -35,6 +34,7 @@ from piecework.kernel.model.hosted import is_idle
 from piecework.kernel.model.ports import Details, Executions
 from piecework.kernel.service.service import Kernel
 from piecework.kernel.settings import KernelSettings
+from piecework.values import dataclass, field
 
 LEASE_MS: Final = 15_000  # three missed renewals; a killed run is taken over after this
 MOST_TRIES: Final = 5  # runs in a row that failed for a while or lost their process

@@ -1,7 +1,6 @@
 """A change in the making: appends events, keeps the state that follows from them, and collects what goes with them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from piecework.jsons import Json
@@ -26,6 +25,7 @@ from piecework.kernel.model.payloads import StepCancelled
 from piecework.kernel.model.ports import RunnerConnection
 from piecework.kernel.model.state import Connection, Execution, Job, Step, StepStatus
 from piecework.kernel.settings import ENDED_AT_ONCE, SESSION_AFTER_END_MS, KernelSettings
+from piecework.values import dataclass, field, replace
 
 HISTORY_ERROR: Final = 4_096  # characters of an error that `history` keeps; the event has all of it
 

@@ -1,11 +1,11 @@
 """What one command writes: decided in pure code, stored in one conditional transaction (specification section 10.1)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from piecework.jsons import Json
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.state import Connection, Execution, StepStatus
+from piecework.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """What can be asked of an execution; each is decided in `decide.py` and stored as one change."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.jsons import Json
 from piecework.kernel.model.fingerprints import fingerprint, matches
 from piecework.kernel.model.ports import Consumer, RunnerConnection
 from piecework.kernel.policy.verdicts import Verdict
+from piecework.values import dataclass
 
 INVOKE_TOOL: Final = "invoke_tool"
 WAIT: Final = "wait"

@@ -2,10 +2,10 @@
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.jsons import Json
+from piecework.values import dataclass
 
 SCHEMA_VERSION: Final = 1
 TERMINAL: Final = frozenset({"execution.completed", "execution.failed", "execution.cancelled"})

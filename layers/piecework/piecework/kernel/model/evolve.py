@@ -5,7 +5,6 @@ tells (who holds a job, when a session lapses) is put beside it by `change_build
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from piecework.kernel.clocks import millis
@@ -13,6 +12,7 @@ from piecework.kernel.model import payloads
 from piecework.kernel.model.events import TERMINAL, Event
 from piecework.kernel.model.kept_answers import Approvals
 from piecework.kernel.model.state import Blocked, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
+from piecework.values import replace
 
 T = TypeVar("T")
 

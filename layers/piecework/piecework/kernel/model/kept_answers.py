@@ -15,11 +15,11 @@ A kept answer is used once. Where a client repeats its keys, the key tells the c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from piecework.jsons import Json
 from piecework.kernel.model.fingerprints import fingerprint
+from piecework.values import dataclass, field, replace
 
 MOST_MARKS: Final = 500  # different calls of one run that are told apart; answers about further ones are not kept
 MOST_KEPT: Final = 100  # answers of one execution; the oldest are given up, so the person is asked again

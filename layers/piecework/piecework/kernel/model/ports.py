@@ -4,13 +4,13 @@ The adapters lie in `kernel/store`, the in-memory twins in the tests' support; b
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, JobPush, Push, QueuedJob, StepRecord
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.state import Connection, Execution, Status
+from piecework.values import dataclass, field
 
 
 class VersionConflict(Exception):

@@ -6,10 +6,10 @@ what is going on at the moment (active steps, stored signals), never on the leng
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from piecework.kernel.model.kept_answers import Approvals
+from piecework.values import dataclass, field
 
 
 class Status(StrEnum):

@@ -1,13 +1,13 @@
 """What a rule's `when` can ask (specification 5.2); each condition is a name and a reason why a call fails it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.kernel.policy.globs import Glob
 from piecework.kernel.policy.predicates import Predicate
 from piecework.kernel.policy.schedules import Schedule
 from piecework.kernel.policy.verdicts import Call
+from piecework.values import dataclass
 
 ACTION: Final = "tool.invoke"  # the only action that is ever evaluated
 

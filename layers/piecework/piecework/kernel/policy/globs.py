@@ -5,7 +5,8 @@ A star takes as little as lets the characters up to the next star fit, and never
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from piecework.values import dataclass
 
 Fits = Callable[[str], bool]  # of one character
 Run = tuple[Fits, ...]  # characters between two stars

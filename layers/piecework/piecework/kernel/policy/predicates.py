@@ -1,10 +1,10 @@
 """Predicates over the arguments of a call (specification 5.2)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from piecework.jsons import Json
 from piecework.kernel.policy.patterns import Search
+from piecework.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

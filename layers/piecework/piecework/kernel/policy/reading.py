@@ -5,11 +5,11 @@ Scalars are read by the core schema of YAML 1.2, so `on`, `no` and `12:30` are t
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from piecework.errors import SettingsError
 from piecework.jsons import Json
+from piecework.values import dataclass, field
 
 if TYPE_CHECKING:
     from yaml.events import Event, ScalarEvent

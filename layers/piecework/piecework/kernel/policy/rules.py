@@ -1,12 +1,12 @@
 """Rules in their order, and the decision they come to: the first rule whose conditions all hold."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from json import dumps
 from typing import Final, Protocol
 
 from piecework.kernel.policy.conditions import Condition
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
+from piecework.values import dataclass
 
 DEFAULT: Final = "default"  # the rule id of a call that no rule matches
 DENIED: Final = Verdict(Decision.DENY, "No explicit allow rule matched", DEFAULT)

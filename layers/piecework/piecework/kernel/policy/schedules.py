@@ -1,10 +1,11 @@
 """Weekly schedules: `Mon-Fri 09:00-17:00 Europe/Zurich` (specification 5.2)."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
+
+from piecework.values import dataclass
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 FORM: Final = re.compile(r"(\S+) ([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9]) (\S+)", re.ASCII)

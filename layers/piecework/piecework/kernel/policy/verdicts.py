@@ -1,10 +1,10 @@
 """A tool call as a policy sees it, and the verdict on it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from piecework.jsons import Json
+from piecework.values import dataclass
 
 
 class Decision(StrEnum):

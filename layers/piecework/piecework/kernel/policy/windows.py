@@ -2,10 +2,10 @@
 
 import hashlib
 from bisect import bisect_right, insort
-from dataclasses import dataclass
 from typing import Protocol
 
 from piecework.jsons import canonical
+from piecework.values import dataclass
 
 
 class RateWindows(Protocol):

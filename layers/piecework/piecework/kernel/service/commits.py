@@ -10,7 +10,6 @@
 import random as randomness
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.clock import now_in_ms
@@ -26,6 +25,7 @@ from piecework.kernel.model.evolve import LogBroken
 from piecework.kernel.model.ports import ConnectionTaken, Executions, Read, VersionConflict
 from piecework.kernel.service.effects import Effect, follow
 from piecework.kernel.settings import KernelSettings
+from piecework.values import dataclass
 
 FIRST_PAUSE: Final = 0.01  # seconds
 LONGEST_PAUSE: Final = 0.2

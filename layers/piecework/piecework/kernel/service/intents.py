@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
 
 from piecework.jsons import Json
@@ -19,6 +18,7 @@ from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.sessions import Sessions
+from piecework.values import dataclass, replace
 
 CHOICES: Final = 3  # connections tried for a job before it queues
 TWIN_PAUSE: Final = 0.1  # seconds; for a concurrent twin of a call to store the answer that both will get

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
@@ -48,6 +47,7 @@ from piecework.kernel.service.due_timers import DueTimers, TimersRun
 from piecework.kernel.service.intents import CHOICES, Intents, Judge
 from piecework.kernel.service.sessions import Sessions
 from piecework.kernel.wire.cursors import page_of, place_of
+from piecework.values import replace
 
 
 class Kernel:

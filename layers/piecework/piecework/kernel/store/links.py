@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from piecework.aws.attributes import Item
@@ -20,6 +19,7 @@ from piecework.kernel.model.state import Connection
 from piecework.kernel.store import keys, leases
 from piecework.kernel.store.outbox import empty
 from piecework.kernel.store.values import text_of
+from piecework.values import replace
 
 HOLDS: Final = "job_id = :job"
 SAME_AND_UNCHANGED: Final = f"{leases.SAME} AND {HOLDS}"

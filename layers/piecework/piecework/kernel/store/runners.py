@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import Final
 
@@ -25,6 +24,7 @@ from piecework.kernel.store import keys, leases
 from piecework.kernel.store.items import queued_from
 from piecework.kernel.store.links import Links
 from piecework.kernel.store.values import KernelValues, text_of
+from piecework.values import asdict
 
 FOLDER: Final = "tools"  # of long lists in the bucket; no execution's id is a plain word like this
 BEFORE: Final = "published_at <= :until"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.aws.attributes import Item
@@ -21,6 +20,7 @@ from piecework.kernel.store import keys
 from piecework.kernel.store.items import approval_of, events_value, execution_item, is_long, push_value, queued_item
 from piecework.kernel.store.leases import SAME
 from piecework.kernel.store.values import KernelValues, text_of
+from piecework.values import dataclass
 
 AS_READ: Final = "version = :version"
 IDLE: Final = "is_open = :true AND job_id = :none"

@@ -6,10 +6,10 @@ read later, those first that have waited longest.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from piecework.kernel.streams.hints import Key
+from piecework.values import dataclass
 
 AT_ONCE: Final = 100  # keys of one request
 IDLE_SECONDS: Final[Mapping[str, float]] = {"agent": 0.05, "runner": 0.05, "monitor": 0.2}  # between two reads of a key

@@ -12,7 +12,6 @@ seconds, to answer.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -24,6 +23,7 @@ from piecework.kernel.model.state import Connection
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel
 from piecework.kernel.streams.feeds import give_back
+from piecework.values import dataclass
 
 DOUBT_MS: Final = 3_000  # for an open stream to answer a doubt; it tries every half second
 LINGER_MS: Final = 6_000  # a command gives up after 4 s of pauses, so nothing is decided later from an ended lease

@@ -1,7 +1,6 @@
 """Opening the three kinds of stream (specification section 3)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from piecework.kernel.model.ports import Outbox, Stores
@@ -15,6 +14,7 @@ from piecework.kernel.streams.keeping import Keeper
 from piecework.kernel.streams.liveness import Liveness
 from piecework.kernel.streams.monitor import Monitor
 from piecework.kernel.streams.push_streams import PushStream, Step
+from piecework.values import dataclass
 
 
 class Stream(Protocol):

@@ -15,7 +15,6 @@ here waits, so tests move the clock instead.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
@@ -23,6 +22,7 @@ from piecework.errors import PieceworkError, Unavailable
 from piecework.kernel.model.ports import Consumer, Message, Outbox, RunnerConnection
 from piecework.kernel.service.meeting import met
 from piecework.kernel.settings import KernelSettings
+from piecework.values import dataclass
 
 PAGE: Final = 100  # messages that are read at once
 FULL_BYTES: Final = 1_000_000  # of frames that are written at once: a page of the longest ones would fill the memory
