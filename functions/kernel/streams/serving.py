@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from piecework.errors import PieceworkError
 from piecework.kernel.model.changes import Change
-from piecework.kernel.streams.hints import Hints, Key, concerned_by, monitor_key
+from piecework.kernel.streams.hints import Hints, Key, Named, concerned_by, monitor_key
 from piecework.kernel.streams.listening import Listening
 from piecework.kernel.streams.opening import Stream
 from piecework.kernel.streams.push_streams import FULL_BYTES, PushStream, Step
@@ -168,8 +168,8 @@ class StreamHub:
         began = loop.time()
         with contextlib.suppress(PieceworkError):
             marks = await self.look(partial(hints.marks, keys), "hear")
-            for key in self._marks.heard(keys, marks, loop.time()):
-                self._wake(key)
+            for key, named in self._marks.heard(keys, marks, loop.time()).items():
+                self._wake(key, named)
         self._marks.over(keys, began, loop.time())
 
     def _rouse(self, key: Key) -> None:
@@ -177,8 +177,10 @@ class StreamHub:
             self._marks.rouse(key, self._loop.time())
             self._wake(key)
 
-    def _wake(self, key: Key) -> None:
-        for news in self._open.get(key, {}).values():
+    def _wake(self, key: Key, named: Named | None = None) -> None:
+        for stream, news in self._open.get(key, {}).items():
+            if isinstance(stream, PushStream):
+                stream.told(named)
             news.set()
 
     async def _after(self, seconds: float, work: Callable[[], None]) -> None:
@@ -240,7 +242,10 @@ class EventStream(Response):
 
     async def _run(self, send: Send, news: asyncio.Event, gone: "asyncio.Task[None]") -> bool:
         """Write until the stream ends, True, or its reader has left, False."""
+        loop = asyncio.get_running_loop()
+        look_at = loop.time() + LOOK_SECONDS
         while not gone.done():
+            look_at = look_at if news.is_set() else loop.time() + LOOK_SECONDS
             step = await self._step(news)
             if step.frames:
                 await self._write(send, b"".join(step.frames))
@@ -253,7 +258,7 @@ class EventStream(Response):
                 await self._hub.look(self._stream.sent)
             if len(step.frames) >= FULL or sum(map(len, step.frames)) >= FULL_BYTES:
                 continue
-            await _first_of(news, gone, LOOK_SECONDS)
+            await _first_of(news, gone, look_at - loop.time())
         return False
 
     async def _step(self, news: asyncio.Event) -> Step:

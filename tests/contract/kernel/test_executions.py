@@ -21,7 +21,7 @@ from piecework.kernel.model.commands import (
     StepResult,
 )
 from piecework.kernel.model.due_times import EXECUTION_DUE
-from piecework.kernel.model.ports import ConnectionTaken, Filter, VersionConflict
+from piecework.kernel.model.ports import Beside, ConnectionTaken, Filter, VersionConflict
 from piecework.kernel.model.state import Connection, Job, Status, Step, StepStatus, StoredSignal
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import MAX_ACTIVE_STEPS, MAX_STORED_SIGNALS
@@ -514,6 +514,26 @@ class TestBoards:
         assert {message.taken_by for message in messages} == {0}
         assert story.store.outbox.messages("agent", story.agent_id, "c1", 1) == messages[:1]
         assert story.store.outbox.messages("agent", story.agent_id, "c2", 10) == []
+
+    def test_a_message_is_found_by_its_key_with_its_consumer_and_its_execution(self, story):
+        story.create(input={"n": 1}, labels={"tier": "gold"}).assigned("c1")
+        change = story.changes[-1]
+        place = (story.agent_id, "c1", change.message_key(0), story.id)
+
+        found = story.store.executions.message(*place)
+        assert found
+        assert (found.push, found.taken_by) == (change.pushes[0], 0)
+        assert found.beside == Beside(None, story.store.executions.view(story.id))
+        consumer, _ = story.store.agents.connect(story.agent_id, "c1", FAR_MS)
+        story.store.outbox.take("agent", story.agent_id, "c1", found.key, 7)
+        found = story.store.executions.message(*place)
+        assert found
+        assert (found.taken_by, found.beside.consumer) == (7, consumer)
+
+        assert story.store.executions.message(story.agent_id, "c2", *place[2:]) is None
+        assert story.store.executions.message(*place[:2], change.message_key(1), story.id) is None
+        story.store.outbox.remove("agent", story.agent_id, "c1", [found.key])
+        assert story.store.executions.message(*place) is None
 
     def test_a_message_is_taken_by_one_generation(self, story):
         story.assigned("c1")

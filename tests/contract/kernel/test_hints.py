@@ -9,12 +9,14 @@ from piecework.aws.table import THE_KERNEL, Table
 from piecework.aws.writes import at
 from piecework.errors import Unavailable
 from piecework.kernel.model.changes import Change
-from piecework.kernel.store.hints import KernelHints
+from piecework.kernel.store.hints import KernelHints, _place
 from piecework.kernel.store.keys import meta
-from piecework.kernel.streams.hints import agent_key, concerned_by, monitor_key, runner_key
+from piecework.kernel.streams.hints import Mark, Named, agent_key, concerned_by, monitor_key, runner_key, send_hints
 from tests.support.kernel.doors import a_door
 from tests.support.kernel.hints import FakeHints
 from tests.support.kernel.stage import KernelStage
+
+NAMED = Named("key", "execution")
 
 
 @pytest.fixture(scope="module")
@@ -40,25 +42,25 @@ class TestHints:
         assert hints.marks([]) == {}
 
     def test_every_hint_changes_the_marks_of_its_own_keys_only(self, hints, keys):
-        hints.send(keys[:2])
+        hints.send(dict.fromkeys(keys[:2]))
         before = dict(hints.marks(keys))
-        hints.send(keys[1:])
+        hints.send(dict.fromkeys(keys[1:], NAMED))
         after = dict(hints.marks(keys))
 
         assert set(before) == set(keys[:2])
         assert set(after) == set(keys)
-        assert after[keys[0]] == before[keys[0]]
-        assert after[keys[1]] != before[keys[1]]
+        assert after == {keys[0]: Mark(1), keys[1]: Mark(2, NAMED), keys[2]: Mark(1, NAMED)}
+        assert before == {keys[0]: Mark(1), keys[1]: Mark(1)}
 
     def test_owner_and_consumer_are_not_mixed_up(self, hints, keys):
         name = keys[0][1]
-        hints.send([agent_key(name, "a\x1fb")])
+        hints.send({agent_key(name, "a\x1fb"): None})
 
         assert hints.marks([agent_key(f"{name}\x1fa", "b"), runner_key(name, "a\x1fb")]) == {}
 
     def test_more_keys_than_one_request_takes_are_read(self, hints, keys):
         many = [agent_key(keys[0][1], f"é{number}") for number in range(230)]
-        hints.send(many[::50])
+        hints.send(dict.fromkeys(many[::50]))
 
         assert set(hints.marks(many)) == set(many[::50])
 
@@ -68,12 +70,12 @@ def test_the_version_of_an_execution_is_the_mark_of_those_who_follow_it(table):
     followed, other = (monitor_key(uuid4().hex) for _ in range(2))
     assert hints.marks([followed, other]) == {}
 
-    seen = set[str]()
+    seen = set[int]()
     for version in (1, 2):
         rows.put({**at(meta(followed[1])), "version": version, "record": "{}"})
-        seen |= {hints.marks([followed, other])[followed]}
+        seen |= {hints.marks([followed, other])[followed].number}
 
-    assert seen == {"1", "2"}
+    assert seen == {1, 2}
     assert other not in hints.marks([followed, other])
 
 
@@ -85,6 +87,21 @@ def changes():
     return stage, seen
 
 
+def test_a_hint_of_an_earlier_version_changes_the_mark_and_one_of_ours_is_a_hint_for_it_too(table, keys):
+    hints, rows = KernelHints(*table), Table(*table, THE_KERNEL)
+    hints.send({keys[0]: NAMED})
+    ours = hints.marks(keys)[keys[0]]
+    [row] = [dict(row) for row in rows.query(_place(keys[0])[0])]
+    rows.put({name: row[name] for name in ("pk", "sk", "expires_at")} | {"mark": "a1b2c3d4e5f6"})
+    theirs = hints.marks(keys)[keys[0]]
+    hints.send({keys[0]: NAMED})
+
+    assert row["mark"]
+    assert theirs.number > ours.number + 1
+    assert theirs.named is None
+    assert hints.marks(keys)[keys[0]] == Mark(1, NAMED)
+
+
 def test_hints_go_to_those_who_wait_for_news(changes):
     stage, seen = changes
     agent = stage.agent()
@@ -92,6 +109,18 @@ def test_hints_go_to_those_who_wait_for_news(changes):
     stage.create()
     session = agent.take("execution.assigned")
     assert concerned_by(seen[-1]) == {agent_key("triage", "one")}
+    hints = FakeHints()
+    send_hints(hints, seen[-1])
+    [mark] = hints.kept.values()
+    found = mark.named and stage.store.executions.message("triage", "one", *mark.named)
+    assert found is None  # it was taken, written and removed
+    stage.create()
+    send_hints(hints, seen[-1])
+    [mark] = hints.kept.values()
+    assert mark.number == 2
+    found = mark.named and stage.store.executions.message("triage", "one", *mark.named)
+    assert found
+    assert found.push == seen[-1].pushes[0]
 
     stage.invoke(session, remote=True)
     assert concerned_by(seen[-1]) == {runner_key("geo-1", "one")}
@@ -102,7 +131,7 @@ def test_hints_go_to_those_who_wait_for_news(changes):
 
 def test_a_change_stands_when_no_hint_can_be_sent(changes):
     class Broken(FakeHints):
-        def send(self, keys):
+        def send(self, hints):
             raise Unavailable("the table")
 
     stage, seen = changes

@@ -15,6 +15,7 @@ from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.due_times import EXECUTION_DUE
 from piecework.kernel.model.ports import VersionConflict
 from piecework.kernel.store import items, table, values
+from piecework.kernel.streams.hints import Named
 from tests.contract.kernel.test_executions import Stored
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.stage import KernelStage
@@ -115,6 +116,24 @@ def stage(tables):
     yield made
     for line in list(made.lines):
         line.close()
+
+
+@pytest.mark.parametrize(
+    ("is_named", "requests"),
+    [(True, {"batch_get_item": 1, "update_item": 1}), (False, {"query": 1, "get_item": 1, "update_item": 1})],
+)
+def test_an_assignment_that_a_hint_names_takes_its_stream_a_read_and_a_mark(stage, sent, is_named, requests):
+    agent_id = f"named-{is_named}"
+    agent = stage.agent(agent_id, "one")
+    execution = stage.create(agent_id=agent_id)
+    [message] = stage.store.outbox.messages("agent", agent_id, "one", 10)
+
+    agent.stream.told(Named(message.key, execution) if is_named else None)
+    sent.clear()
+    [frame] = agent.stream.step().frames
+
+    assert execution.encode() in frame
+    assert sent == Counter({"batch_get_item": 1} | requests)
 
 
 def test_a_command_reads_once_and_writes_one_transaction(stage, sent):

@@ -142,6 +142,12 @@ class FakeExecutions(Executions):
         kept = self._store.kept.get(execution_id)
         return Details(kept.execution, kept.input, kept.output) if kept else None
 
+    def message(self, agent_id: str, consumer_id: str, key: str, execution_id: str) -> Message | None:
+        with self._store.lock:
+            found = self._store.boxes.get(("agent", agent_id, consumer_id), {}).get(key)
+            beside = ports.Beside(self._store.agents.find(agent_id, consumer_id), self.view(execution_id))
+            return replace(found, beside=beside) if found else None
+
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
         kept = self._store.kept.get(execution_id)
         log = kept.log[after:][:limit] if kept else []
@@ -550,9 +556,7 @@ def addressed(change: Change) -> list[tuple[Place, str, Push | JobPush]]:
     ]
     if change.job_push:
         messages.append((("runner", change.job_push.to.runner_id, change.job_push.to.consumer_id), change.job_push))
-    after = change.after
-    begin = f"{after.clock_ms:015d}#{after.id}#{after.version:09d}"
-    return [(place, f"{begin}#{number:02d}", push) for number, (place, push) in enumerate(messages)]
+    return [(place, change.message_key(number), push) for number, (place, push) in enumerate(messages)]
 
 
 def row_of(execution: Execution) -> Summary:

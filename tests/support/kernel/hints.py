@@ -1,21 +1,20 @@
 """Hints in memory."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 
-from piecework.kernel.streams.hints import Hints, Key
+from piecework.kernel.streams.hints import NO_MARK, Hints, Key, Mark, Named
 
 
 @dataclass
 class FakeHints(Hints):
     """Marks in a dictionary."""
 
-    kept: dict[Key, str] = field(default_factory=dict)
-    numbers: Iterable[int] = field(default_factory=count)
+    kept: dict[Key, Mark] = field(default_factory=dict)
 
-    def send(self, keys: Iterable[Key]) -> None:
-        self.kept |= {key: str(next(iter(self.numbers))) for key in keys}
+    def send(self, hints: Mapping[Key, Named | None]) -> None:
+        for key, named in hints.items():
+            self.kept[key] = Mark(self.kept.get(key, NO_MARK).number + 1, named)
 
-    def marks(self, keys: Collection[Key]) -> Mapping[Key, str]:
+    def marks(self, keys: Collection[Key]) -> Mapping[Key, Mark]:
         return {key: self.kept[key] for key in keys if key in self.kept}

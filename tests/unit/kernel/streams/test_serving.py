@@ -144,7 +144,7 @@ def test_hints_of_this_process_and_of_others_wake_the_streams_of_their_key_only(
         await asyncio.to_thread(hub.wake, KEY)
         await until(own.is_set)
         own.clear()
-        hints.send([KEY])
+        hints.send({KEY: None})
         await until(own.is_set)
         return own, other
 

@@ -1,14 +1,15 @@
 """Agent and runner streams step by step: what is written once, what again, and how a stream ends."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from piecework.errors import Unavailable
 from piecework.kernel.model.changes import Push
-from piecework.kernel.model.ports import Consumer, Message
+from piecework.kernel.model.ports import Beside, Consumer, Message
 from piecework.kernel.settings import KernelSettings
+from piecework.kernel.streams.hints import Named
 from piecework.kernel.streams.push_streams import (
     FULL_BYTES,
     KEPT_MOST,
@@ -29,6 +30,7 @@ class Box:
 
     rows: dict[str, Message] = field(default_factory=dict)
     fails: bool = False
+    looks: int = 0
 
     def put(self, kind: str, ref: str = "") -> str:
         key = f"{len(self.rows):04d}-{kind}-{ref}"
@@ -38,6 +40,7 @@ class Box:
     def messages(self, kind: str, owner: str, consumer_id: str, limit: int) -> list[Message]:
         if self.fails:
             raise Unavailable("the outbox")
+        self.looks += 1
         return [self.rows[key] for key in sorted(self.rows)][:limit]
 
     def take(self, kind: str, owner: str, consumer_id: str, key: str, generation: int) -> bool:
@@ -68,6 +71,8 @@ class Feed:
     dropped: list[str] = field(default_factory=list)
     untrue: set[str] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
+    box: Box = field(default_factory=Box)  # what hints name is read from here
+    fetched: list[str] = field(default_factory=list)
 
     @property
     def lease(self) -> Consumer:
@@ -77,8 +82,18 @@ class Feed:
         self.ended.append(grace_until_ms)
         return self.is_newest()
 
-    def is_newest(self) -> bool:
+    def is_newest(self, message: Message | None = None) -> bool:
+        if message and message.beside and message.beside.consumer:
+            return self.generation == message.beside.consumer.generation
         return self.generation == self.newest
+
+    def fetch(self, named: Named) -> list[Message]:
+        if self.box.fails:
+            raise Unavailable("the outbox")
+        self.fetched.append(named.key)
+        newest = Consumer(self.owner, self.consumer_id, self.newest, 0, is_open=True)
+        found = self.box.rows.get(named.key)
+        return [replace(found, beside=Beside(newest, None))] if found else []
 
     def seek_work(self) -> bool:
         self.sought += 1
@@ -135,6 +150,99 @@ def test_a_push_leaves_the_outbox_after_its_interval(clock):
     clock.move(0.2)
     written(stream)
     assert not box.rows
+
+
+def looking(clock, **feed) -> tuple[Box, Feed, PushStream]:
+    """A stream that has looked through its outbox before."""
+    box = Box()
+    fed = Feed(box=box, **feed)
+    stream = PushStream(fed, box, KernelSettings(), clock)
+    written(stream)
+    assert box.looks == 1
+    return box, fed, stream
+
+
+def test_a_message_that_a_hint_names_is_written_without_a_look_through_the_outbox(clock):
+    box, feed, stream = looking(clock)
+    key = box.put("execution.assigned")
+
+    stream.told(Named(key, "e"))
+
+    assert written(stream) == [key]
+    assert (box.looks, feed.fetched, box.rows) == (1, [key], {})
+    stream.told(Named(key, "e"))
+    assert written(stream) == []  # it has gone
+    assert feed.undone == feed.dropped == []
+
+
+def test_a_named_assignment_that_stays_until_it_is_used_is_not_written_twice(clock):
+    box = Box()
+    stream = PushStream(Feed(box=box), box, ROTATING, clock)
+    written(stream)
+    key = box.put("execution.assigned")
+
+    stream.told(Named(key, "e"))
+    assert written(stream) == [key]
+    stream.told(Named(key, "e"))
+    assert written(stream) == written(stream) == []
+    assert box.rows[key].taken_by == 1
+
+
+def test_a_stream_that_was_replaced_leaves_a_named_assignment_to_its_successor(clock):
+    box, feed, stream = looking(clock)
+    key, feed.newest = box.put("execution.assigned"), 2
+
+    stream.told(Named(key, "e"))
+
+    assert stream.step().ends
+    assert box.rows[key].taken_by == 0
+
+
+@pytest.mark.parametrize("told", [[None], [], ["first", "second"], ["second", None]])
+def test_whatever_else_there_may_be_is_looked_for_in_the_outbox(clock, told):
+    box, feed, stream = looking(clock)
+    keys = [box.put("execution.assigned", ref) for ref in ("first", "second")]
+
+    for ref in told:
+        stream.told(ref and Named(next(key for key in keys if ref in key), "e"))
+
+    assert written(stream) == keys
+    assert (box.looks, feed.fetched) == (2, [])
+
+
+def test_a_hint_does_not_hide_what_an_earlier_look_has_left(clock):
+    box, _feed, stream = looking(clock)
+    lost = box.put("tool.result")
+    box.fails = True
+    stream.told(None)
+    assert written(stream) == []
+    box.fails = False
+    key = box.put("execution.assigned")
+
+    stream.told(Named(key, "e"))
+    assert written(stream) == [lost, key]
+
+    box.fails, key = True, box.put("execution.assigned", "named while the store was out of reach")
+    stream.told(Named(key, "e"))
+    assert written(stream) == []
+    box.fails, other = False, box.put("execution.assigned", "zz")
+    stream.told(Named(other, "e"))
+    assert written(stream) == [key, other]
+
+
+def test_a_hint_does_not_hide_what_one_look_could_not_bring(clock):
+    box, feed, stream = looking(clock)
+    keys = [box.put("tool.result", f"{number:04d}") for number in range(PAGE + 1)]
+    stream.told(None)
+    assert written(stream) == keys[:PAGE]
+    clock.move(KEPT_MS / 1000 / 4)
+    named = box.put("execution.assigned")
+
+    stream.told(Named(named, "e"))
+    seen = [*written(stream), *written(stream)]
+
+    assert {*keys[PAGE:], named} <= set(seen)
+    assert feed.fetched == []
 
 
 def test_one_look_brings_no_more_long_frames_than_fit_the_memory_and_the_next_one_the_others(clock):

@@ -153,3 +153,8 @@ class Change:
     free: tuple[tuple[Connection, str], ...] = ()  # connections to free, each if it holds that job
     counts: Mapping[str, float] = field(default_factory=dict)  # metric rows to add to, see metrics.py
     durations: tuple[tuple[str, float], ...] = ()  # tool id and seconds of steps that succeeded
+
+    def message_key(self, number: int) -> str:
+        """The key of one of its messages, counted from 0; keys sort as messages were written."""
+        after = self.after
+        return f"{after.clock_ms:015d}#{after.id}#{after.version:09d}#{number:02d}"

@@ -90,6 +90,9 @@ class Executions(Protocol):
 
     def view(self, execution_id: str) -> Details | None: ...
 
+    def message(self, agent_id: str, consumer_id: str, key: str, execution_id: str) -> "Message | None":
+        """A message to an agent about an execution, with what is beside it."""
+
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
         """In sequence order without a gap; fewer than `limit` when the page would pass 4 MB."""
 
@@ -139,12 +142,21 @@ class AgentQueue:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """What was read in one request with a message: its consumer, and the execution that it is about."""
+
+    consumer: Consumer | None
+    execution: Details | None
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message in an outbox."""
 
     key: str  # sorts as the messages were written
     push: Push | JobPush
     taken_by: int  # the generation that took it; 0: none
+    beside: Beside | None = None
 
 
 class Outbox(Protocol):

@@ -59,11 +59,11 @@ class KernelAgents(Agents):
 
     def find(self, agent_id: str, consumer_id: str) -> Consumer | None:
         item = self._table.get(*keys.consumer(agent_id, consumer_id))
-        return _consumer(item) if item else None
+        return consumer_from(item) if item else None
 
     def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
         rows = self._table.query(keys.agent(agent_id), before=keys.TURN, page=BOARD_PAGE)
-        return _by_id(map(_consumer, rows))
+        return _by_id(map(consumer_from, rows))
 
     def waiting(self, agent_id: str) -> list[Waiting]:
         rows = self._table.query(keys.agent(agent_id), after=keys.WAITING, page=MOST_WAITING)
@@ -75,7 +75,7 @@ class KernelAgents(Agents):
         for row in self._table.query(keys.agent(agent_id), page=BOARD_PAGE):
             sk = row["sk"]
             if sk.startswith(keys.CONSUMERS):
-                consumers.append(_consumer(row))
+                consumers.append(consumer_from(row))
             elif sk == keys.TURN:
                 turn = row["turn"]
             else:
@@ -129,7 +129,8 @@ def _item(consumer: Consumer) -> Item:
     }
 
 
-def _consumer(item: Item) -> Consumer:
+def consumer_from(item: Item) -> Consumer:
+    """A stored consumer."""
     return Consumer(
         agent_id=item["agent"],
         consumer_id=item["consumer"],

@@ -20,7 +20,7 @@ class KernelOutbox(Outbox):
 
     def messages(self, kind: str, owner: str, consumer_id: str, limit: int) -> list[Message]:
         rows = islice(self._table.query(kernel_keys.outbox(kind, owner, consumer_id), page=limit), limit)
-        return [message for row in rows if (message := _message(row))]
+        return [message for row in rows if (message := message_from(row))]
 
     def take(self, kind: str, owner: str, consumer_id: str, key: str, generation: int) -> bool:
         taken = self._table.update(
@@ -36,7 +36,7 @@ class KernelOutbox(Outbox):
         self._table.delete_all([(pk, key) for key in keys])
 
 
-def _message(row: Item) -> Message | None:
+def message_from(row: Item) -> Message | None:
     """A stored message; one that this version cannot read is left to those that can, and holds up no other."""
     try:
         return Message(row["sk"], push_from(row["push"]), row["taken_by"])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from piecework.aws.attributes import Item
@@ -25,19 +26,23 @@ from piecework.kernel.model.events import Event
 from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.ports import (
     Approval,
+    Beside,
     ConnectionTaken,
     Details,
     Executions,
     Filter,
+    Message,
     Read,
     Summary,
     VersionConflict,
 )
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
+from piecework.kernel.store.agents import consumer_from
 from piecework.kernel.store.counters import CountWrites
 from piecework.kernel.store.items import decided_from, events_from, execution_from, history_from, outcome_from
 from piecework.kernel.store.lists import KernelLists
+from piecework.kernel.store.outbox import message_from
 from piecework.kernel.store.values import KernelValues
 from piecework.kernel.store.writes import Plan, Planner
 from piecework.kernel.wire.pages import page_of_events
@@ -96,12 +101,24 @@ class KernelTable(Executions):
 
     def view(self, execution_id: str) -> Details | None:
         pk = keys.execution(execution_id)
-        found = self._table.find([(pk, keys.META), (pk, keys.INPUT), (pk, keys.OUTPUT)])
+        return self._details(pk, self._table.find([(pk, keys.META), (pk, keys.INPUT), (pk, keys.OUTPUT)]))
+
+    def _details(self, pk: str, found: Mapping[Key, Item]) -> Details | None:
         item, given, output = (found.get((pk, sk)) for sk in (keys.META, keys.INPUT, keys.OUTPUT))
         if item is None or given is None:
             return None
         execution = execution_from(item, self._labels(item))
         return Details(execution, self._values.value(given), self._values.value(output) if output else None)
+
+    def message(self, agent_id: str, consumer_id: str, key: str, execution_id: str) -> Message | None:
+        place, consumer = (keys.outbox("agent", agent_id, consumer_id), key), keys.consumer(agent_id, consumer_id)
+        pk = keys.execution(execution_id)
+        found = self._table.find([place, consumer, (pk, keys.META), (pk, keys.INPUT), (pk, keys.OUTPUT)])
+        message = message_from(found[place]) if place in found else None
+        if message is None:
+            return None
+        beside = Beside(consumer_from(found[consumer]) if consumer in found else None, self._details(pk, found))
+        return replace(message, beside=beside)
 
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
         return page_of_events(self._log(execution_id, after, min(limit, PAGE_ROWS)), limit)

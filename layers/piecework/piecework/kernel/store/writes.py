@@ -152,8 +152,6 @@ class Planner:
         return at(keys.session(session_id)) | {"execution_id": execution.id, "expires_at": expires}
 
     def _messages(self, change: Change) -> Iterator[Write]:
-        after = change.after
-        begin = f"{keys.time(after.clock_ms)}#{after.id}#{after.version:09d}"
         pushes: list[Push | JobPush] = [*change.pushes, *([change.job_push] if change.job_push else [])]
         for number, push in enumerate(pushes):
             pk = (
@@ -161,9 +159,9 @@ class Planner:
                 if isinstance(push, JobPush)
                 else keys.outbox("agent", push.agent_id, push.consumer_id)
             )
-            expires = (after.clock_ms + DAY_MS) // 1000  # of a consumer that never comes back
+            expires = (change.after.clock_ms + DAY_MS) // 1000  # of a consumer that never comes back
             told = {"push": push_value(push), "taken_by": 0, "expires_at": expires}
-            yield Put(at((pk, f"{begin}#{number:02d}")) | told)
+            yield Put(at((pk, change.message_key(number))) | told)
 
     @staticmethod
     def _moved(before: Key | None, after: Key | None) -> Iterator[Write]:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from piecework.kernel.model.changes import JobPush, Push
-from piecework.kernel.model.ports import Consumer, Executions, Message, Read, RunnerConnection, Stores
+from piecework.kernel.model.ports import Beside, Consumer, Executions, Message, Read, RunnerConnection, Stores
 from piecework.kernel.model.state import Connection, Execution, Step, StepStatus
 from piecework.kernel.service.assigning import MOST_AT_ONCE, RoundRobin
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel
+from piecework.kernel.streams.hints import ASSIGNED, Named
 from piecework.kernel.wire.frames import HISTORY_ENTRIES, assigned_body, frame, job_body, result_body
 
-ASSIGNED: Final = "execution.assigned"
 CANCELLED: Final = "execution.cancelled"
 JOB: Final = "job.assigned"
 
@@ -41,10 +41,16 @@ class AgentFeed:
             self._expect(self.owner, self.consumer_id, grace_until_ms)
         return has_ended
 
-    def is_newest(self) -> bool:
-        """Whether no newer connection has replaced this one."""
-        found = self._stores.agents.find(self.owner, self.consumer_id)
+    def is_newest(self, message: Message | None = None) -> bool:
+        """Whether no newer connection has replaced this one, by what was read with a message or else by a new look."""
+        beside = message.beside if message else None
+        found = beside.consumer if beside else self._stores.agents.find(self.owner, self.consumer_id)
         return found is not None and found.generation == self.generation
+
+    def fetch(self, named: Named) -> list[Message]:
+        """The message that a hint names, with what it takes to write it."""
+        found = self._stores.executions.message(self.owner, self.consumer_id, named.key, named.execution_id)
+        return [found] if found else []
 
     def seek_work(self) -> bool:
         """Have what waits for this agent given out; whether there may be more."""
@@ -60,7 +66,7 @@ class AgentFeed:
         if not isinstance(push, Push):
             return None
         if push.kind == ASSIGNED:
-            return _assigned(self._stores.executions, push)
+            return _assigned(self._stores.executions, push, message.beside)
         read = self._stores.executions.read(push.execution_id, step_id=push.ref if push.kind in _ABOUT_STEPS else "")
         if push.kind == CANCELLED:
             known = {"execution_id": push.execution_id, "session_id": push.session_id}
@@ -106,10 +112,14 @@ class RunnerFeed:
             self._expect(self.owner, self.consumer_id, grace_until_ms)
         return has_ended
 
-    def is_newest(self) -> bool:
+    def is_newest(self, _message: Message | None = None) -> bool:
         """Whether no newer connection has replaced this one."""
         found = self._stores.runners.find(self.lease.connection)
         return found is not None and found.generation == self.generation
+
+    def fetch(self, named: Named) -> list[Message]:
+        """No hint names a job."""
+        raise NotImplementedError(named)
 
     def seek_work(self) -> bool:
         """Take a job that waits, if the connection is idle; it has one hand."""
@@ -193,8 +203,8 @@ def _is_current(push: Push, execution: Execution | None) -> bool:
     return execution.session.id == push.session_id
 
 
-def _assigned(executions: Executions, push: Push) -> bytes | None:
-    view = executions.view(push.execution_id)
+def _assigned(executions: Executions, push: Push, beside: Beside | None) -> bytes | None:
+    view = beside.execution if beside else executions.view(push.execution_id)
     if view is None or not _is_current(push, view.execution):
         return None
     history = executions.history(push.execution_id, HISTORY_ENTRIES) if view.execution.step_count else []

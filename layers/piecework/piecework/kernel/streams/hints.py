@@ -5,21 +5,40 @@ Streams of the same process are woken at once. Hints of other processes are rows
 one request: looking through a hundred outboxes ten times a second would cost a thousand requests, this costs ten.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple, Protocol
 
 from piecework.kernel.model.changes import Change, Push
 
+ASSIGNED: Final = "execution.assigned"
+
 Key = tuple[str, str, str]  # kind, owner, consumer: of an agent or a runner; ("monitor", execution id, "")
+
+
+class Named(NamedTuple):
+    """The only message that a hint is about, by its key, and the execution that the message is about."""
+
+    key: str
+    execution_id: str
+
+
+class Mark(NamedTuple):
+    """What is left of the hints for a key."""
+
+    number: int  # one more after each hint, unless the row has gone meanwhile
+    named: Named | None = None  # of the last one
+
+
+NO_MARK: Final = Mark(0)
 
 
 class Hints(Protocol):
     """Hints that other processes read."""
 
-    def send(self, keys: Iterable[Key]) -> None: ...
+    def send(self, hints: Mapping[Key, Named | None]) -> None: ...
 
-    def marks(self, keys: Collection[Key]) -> Mapping[Key, str]:
-        """A mark per key that was ever sent a hint, another one after each hint."""
+    def marks(self, keys: Collection[Key]) -> Mapping[Key, Mark]:
+        """A mark per key that was ever sent a hint; of an execution, its version."""
 
 
 def agent_key(agent_id: str, consumer_id: str) -> Key:
@@ -46,9 +65,17 @@ def concerned_by(change: Change) -> set[Key]:
 
 
 def send_hints(hints: Hints, change: Change) -> None:
-    """Tell the streams of other processes."""
+    """Tell the streams of other processes. An assignment is named: nothing that its session was sent can precede it."""
     if keys := concerned_by(change):
-        hints.send(keys)
+        hints.send(dict.fromkeys(keys) | _named(change))
+
+
+def _named(change: Change) -> dict[Key, Named | None]:
+    """An assignment that is its change's only message."""
+    match change.pushes:
+        case [push] if push.kind == ASSIGNED and change.job_push is None:
+            return {agent_key(push.agent_id, push.consumer_id): Named(change.message_key(0), change.after.id)}
+    return {}
 
 
 def _is_known(push: Push, change: Change) -> bool:

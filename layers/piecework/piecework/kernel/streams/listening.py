@@ -8,7 +8,7 @@ read later, those first that have waited longest.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from piecework.kernel.streams.hints import Key
+from piecework.kernel.streams.hints import NO_MARK, Key, Mark, Named
 from piecework.values import dataclass
 
 AT_ONCE: Final = 100  # keys of one request
@@ -26,7 +26,7 @@ class _Heard:
     read_at: float
     due_at: float
     busy_until: float = 0.0
-    mark: str | None = None  # None: not read yet; "": there was none
+    number: int | None = None  # of its mark; None: not read yet
 
 
 class Listening:
@@ -60,17 +60,17 @@ class Listening:
                 return [key for _, key in sorted(late, reverse=True)[:AT_ONCE]]
         return []
 
-    def heard(self, keys: Iterable[Key], marks: Mapping[Key, str], now: float) -> list[Key]:
-        """The marks that these keys had; returns the keys that may have news."""
-        news: list[Key] = []
+    def heard(self, keys: Iterable[Key], marks: Mapping[Key, Mark], now: float) -> dict[Key, Named | None]:
+        """The marks that these keys had; returns the keys that may have news, with the only message that is new."""
+        news: dict[Key, Named | None] = {}
         for key in keys:
             heard = self._keys.get(key)
             if heard is None:
                 continue  # its stream has ended meanwhile
-            known, mark = heard.mark, marks.get(key, "")
-            heard.mark = mark
-            if mark != (known or ""):
-                news.append(key)
+            mark, known = marks.get(key, NO_MARK), heard.number
+            heard.number = mark.number
+            if mark.number != (known or 0):
+                news[key] = mark.named if known is not None and mark.number == known + 1 else None
                 if known is not None:  # else nobody knows how old it is
                     self.rouse(key, now)
         return news

@@ -14,6 +14,7 @@ here waits, so tests move the clock instead.
 """
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
@@ -22,7 +23,8 @@ from piecework.errors import PieceworkError, Unavailable
 from piecework.kernel.model.ports import Consumer, Message, Outbox, RunnerConnection
 from piecework.kernel.service.meeting import met
 from piecework.kernel.settings import KernelSettings
-from piecework.values import dataclass
+from piecework.kernel.streams.hints import Named
+from piecework.values import dataclass, replace
 
 PAGE: Final = 100  # messages that are read at once
 FULL_BYTES: Final = 1_000_000  # of frames that are written at once: a page of the longest ones would fill the memory
@@ -47,7 +49,9 @@ class Feed(Protocol):
 
     def end(self, grace_until_ms: int) -> bool: ...
 
-    def is_newest(self) -> bool: ...
+    def is_newest(self, message: Message | None = None) -> bool: ...
+
+    def fetch(self, named: Named) -> list[Message]: ...
 
     def seek_work(self) -> bool: ...
 
@@ -100,6 +104,8 @@ class PushStream:
         self._last_call = now + settings.rotation_ms - self._margin_ms
         self._seeks = True
         self._is_replaced = False
+        self._told = deque[Named | None]()  # what is new, since the last step
+        self._is_behind = True  # there may be other messages than those that the next hint is about
         self._unwritten: list[Message] = []  # in this step's frames
         self._written: dict[str, Written] = {}
         self._inherited: dict[str, int] = {}  # in a predecessor's hand, since when we know
@@ -118,9 +124,14 @@ class PushStream:
         """A newer connection of the same consumer is open: the next step ends the stream."""
         self._is_replaced = True
 
+    def told(self, named: Named | None) -> None:
+        """There is news: one message, or who knows what; from any thread."""
+        self._told.append(named)
+
     def step(self) -> Step:
         """One look; what goes wrong with the store is left to the next one."""
         now, frames = self._clock(), list[bytes]()
+        told = [self._told.popleft() for _ in range(len(self._told))]
         if self._is_replaced:
             return Step(ends=True)
         if self._rotates_at is not None and now >= self._rotates_at:
@@ -131,9 +142,9 @@ class PushStream:
             self._left.clear()
         try:
             if is_round or self._seeks:
-                self._seeks = self._feed.seek_work()
+                self._seeks, self._is_behind = self._feed.seek_work(), True
             self._tidy(now, is_round=is_round)
-            self._collect(now, frames)
+            self._collect(now, self._new(told), frames)
         except Replaced:
             return Step(tuple(frames), ends=True)
         except LastCall:
@@ -146,7 +157,8 @@ class PushStream:
         """The frames of the last step were written."""
         now = self._clock()
         once = [message.key for message in self._unwritten if self._feed.is_once(message)]
-        self._written |= {each.key: Written(each, now, each.key in once) for each in self._unwritten}
+        written = [replace(message, beside=None) for message in self._unwritten]
+        self._written |= {each.key: Written(each, now, each.key in once) for each in written}
         self._unwritten.clear()
         if once and not self._is_unsure:
             with contextlib.suppress(PieceworkError):  # then it goes with the others
@@ -177,19 +189,28 @@ class PushStream:
         self._feed.end(self._clock() + self._settings.rotation_grace_ms)
         return Step(tuple(frames), ends=True)
 
-    def _collect(self, now: int, frames: list[bytes]) -> None:
+    def _new(self, told: Sequence[Named | None]) -> list[Message]:
+        """The messages to look at: all that are in the outbox, unless one hint is all that there is to look after."""
+        was_behind, self._is_behind = self._is_behind, True
+        match told:
+            case [Named() as named] if not was_behind:
+                return self._feed.fetch(named)
+        return self._outbox.messages(self._feed.kind, self._feed.owner, self._feed.consumer_id, PAGE)
+
+    def _collect(self, now: int, messages: Sequence[Message], frames: list[bytes]) -> None:
         """Add the frames of new messages.
 
         Raises:
             Replaced, LastCall: the frames so far are still to be written.
         """
-        for message in self._outbox.messages(self._feed.kind, self._feed.owner, self._feed.consumer_id, PAGE):
+        for message in messages:
             if message.key in self._written or message.key in self._left:
                 continue
             if sum(map(len, frames)) >= FULL_BYTES:
                 return
             if self._is_mine(message, now):
                 self._go_on(message, partial(self._write, message, frames))
+        self._is_behind = len(messages) >= PAGE
 
     def _is_mine(self, message: Message, now: int) -> bool:
         """Whether to write a message; one that must be written once is taken first."""
@@ -203,7 +224,7 @@ class PushStream:
             if self._has_just_assigned(now):
                 return False  # an end at once would come too near to that one; this waits for the rotation
             raise LastCall
-        if not feed.is_newest():
+        if not feed.is_newest(message):
             raise Replaced
         return self._outbox.take(feed.kind, feed.owner, feed.consumer_id, message.key, feed.generation)
 
