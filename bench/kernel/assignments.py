@@ -52,6 +52,9 @@ def measure(endpoint: str) -> dict[str, float]:
     return {**found, "assign_emulator_read_ms": round(median(probe.took), 1)}
 
 
+_Pair = tuple[list[float], list[float]]
+
+
 @dataclass
 class _Stream:
     """A stream as its client reads it: each frame with its time."""
@@ -155,15 +158,15 @@ async def _measured(port: int) -> dict[str, float]:
 
         agents = await opened(f"/v0/agents/stream?agent_id=bench-{number}&consumer_id=one" for number in range(AGENTS))
         await asyncio.sleep(QUIET_SECONDS)
-        idle, answered = await _assigned(door, agents, _rounds(range(AGENTS), IDLE_CREATES))
-        busy = _rounds(range(ACTIVE_AGENTS), ACTIVE_CREATES)
-        active = (await _assigned(door, agents, busy))[0][ACTIVE_AGENTS:]  # the first of each finds it idle
+        idle = await _assigned(door, agents, _rounds(range(AGENTS), IDLE_CREATES))
+        busy = await _assigned(door, agents, _rounds(range(ACTIVE_AGENTS), ACTIVE_CREATES))
+        active = busy[0][ACTIVE_AGENTS:], busy[1][ACTIVE_AGENTS:]  # the first of each finds it idle
         executions = [execution for execution, _ in await door.at_rate(_creates(door, range(MONITORS)))]
         monitors = await opened(f"/v0/executions/{execution}/stream" for execution in executions)
         seen = await _followed(door, executions, monitors)
         for task in reading:
             task.cancel()
-    return _figures(idle, answered, active, seen)
+    return _figures(idle, active, seen)
 
 
 def _rounds(agents: Sequence[int], count: int) -> list[int]:
@@ -172,7 +175,7 @@ def _rounds(agents: Sequence[int], count: int) -> list[int]:
     return [order[number % len(order)] for number in range(count)]
 
 
-async def _assigned(door: _Door, agents: list[_Stream], order: list[int]) -> tuple[list[float], list[float]]:
+async def _assigned(door: _Door, agents: list[_Stream], order: list[int]) -> _Pair:
     """Of each create, milliseconds from `execution.started`, and from the answer, to the agent's frame."""
     made = await door.at_rate(_creates(door, order))
     frames: dict[str, tuple[Any, float]] = {}
@@ -199,7 +202,7 @@ async def _started(door: _Door, execution: str) -> float:
     return next(_time(event) for event in page["events"] if event["type"] == "execution.started")
 
 
-async def _followed(door: _Door, executions: list[str], monitors: list[_Stream]) -> tuple[list[float], list[float]]:
+async def _followed(door: _Door, executions: list[str], monitors: list[_Stream]) -> _Pair:
     """Milliseconds from a signal's event to its frame: of the first after a quiet time, and of those that follow."""
     await asyncio.sleep(QUIET_SECONDS)
     before = [len(monitor.frames) for monitor in monitors]
@@ -223,15 +226,13 @@ def _time(event: Any) -> float:
     return datetime.fromisoformat(event["timestamp"]).timestamp() * 1000
 
 
-def _figures(
-    idle: list[float], answered: list[float], active: list[float], seen: tuple[list[float], list[float]]
-) -> dict[str, float]:
-    first, following = seen
+def _figures(idle: _Pair, active: _Pair, seen: _Pair) -> dict[str, float]:
     return {
-        "assign_p50_ms": round(median(idle), 1),
-        "assign_p99_ms": round(quantiles(idle, n=100)[98], 1),
-        "assign_after_answer_p50_ms": round(median(answered), 1),
-        "assign_active_p50_ms": round(median(active), 1),
-        "monitor_p50_ms": round(median(following), 1),
-        "monitor_idle_p50_ms": round(median(first), 1),
+        "assign_p50_ms": round(median(idle[0]), 1),
+        "assign_p99_ms": round(quantiles(idle[0], n=100)[98], 1),
+        "assign_after_answer_p50_ms": round(median(idle[1]), 1),
+        "assign_active_p50_ms": round(median(active[0]), 1),
+        "assign_active_after_answer_p50_ms": round(median(active[1]), 1),
+        "monitor_p50_ms": round(median(seen[1]), 1),
+        "monitor_idle_p50_ms": round(median(seen[0]), 1),
     }

@@ -15,7 +15,8 @@ from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.due_times import EXECUTION_DUE
 from piecework.kernel.model.ports import VersionConflict
 from piecework.kernel.store import items, table, values
-from piecework.kernel.streams.hints import Named
+from piecework.kernel.store.hints import KernelHints
+from piecework.kernel.streams.hints import Mark, Named, runner_key
 from tests.contract.kernel.test_executions import Stored
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.stage import KernelStage
@@ -134,6 +135,22 @@ def test_an_assignment_that_a_hint_names_takes_its_stream_a_read_and_a_mark(stag
 
     assert execution.encode() in frame
     assert sent == Counter({"batch_get_item": 1} | requests)
+
+
+def test_a_job_rings_for_its_runner_in_the_transaction_that_gives_it(stage, tables, sent):
+    hints, key = KernelHints(tables.client, tables.table), runner_key("rung", "one")
+    stage.runner("rung", "one", "rung.lookup")
+    agent = stage.agent("rings", "one")
+    stage.create(agent_id="rings")
+    session = agent.take("execution.assigned")
+    assert hints.marks([key]) == {}
+
+    sent.clear()
+    stage.invoke(session, "rung.lookup", remote=True)
+
+    assert sent == {"batch_get_item": 2, "query": 1, "transact_write_items": 1}
+    assert hints.marks([key]) == {key: Mark(1)}
+    assert not any(rung[0] == "runner" for rung in stage.door.hints.kept)
 
 
 def test_a_command_reads_once_and_writes_one_transaction(stage, sent):

@@ -55,7 +55,7 @@ class Process:
 
 @pytest.mark.parametrize(
     ("key", "idle", "busy"),
-    [(ONE, 20, 47.6), (runner_key("geo", "one"), 20, 47.6), (monitor_key("e"), 5, 20)],
+    [(ONE, 20, 47.6), (runner_key("geo", "one"), 20, 47.6), (monitor_key("e"), 6.7, 20)],
 )
 def test_a_key_is_read_often_for_five_seconds_after_news_and_seldom_otherwise(key, idle, busy):
     process = Process([key], takes=0.003)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from piecework.aws.attributes import Item
 from piecework.aws.table import THE_KERNEL, Table
+from piecework.aws.writes import Update
 from piecework.kernel.store.keys import meta
-from piecework.kernel.streams.hints import Hints, Key, Mark, Named
+from piecework.kernel.streams.hints import MONITOR, Hints, Key, Mark, Named
 
 if TYPE_CHECKING:
     from piecework.aws.table import Client
 
-# Earlier versions put the row with a new `mark` and nothing else; they still read it.
+# Earlier versions read `mark`, and nothing else; they put rows without a number.
 RING: Final = "SET mark = :mark, named = :named, expires_at = :expires ADD rung :one"
 SORT: Final = "-"
 ROWS: Final = 4_096  # keys whose rows are remembered
@@ -36,25 +37,29 @@ class KernelHints(Hints):
 
     def send(self, hints: Mapping[Key, Named | None]) -> None:
         for key, named in hints.items():
-            values = {"one": 1, "named": list(named or ()), "expires": int(time.time()) + KEPT_SECONDS}
-            self._table.update(_place(key), RING, values | {"mark": secrets.token_hex(6)})
+            self._table.transact([hint(key, named)])
 
     def marks(self, keys: Collection[Key]) -> Mapping[Key, Mark]:
-        places = {_place(key): key for key in keys}
-        found = self._table.find(list(places), only="pk, sk, rung, named, mark, version", hint=True)
-        return {places[place]: _mark(row) for place, row in found.items()}
+        rows = {_place(key): key for key in keys if key[0] != MONITOR}
+        metas = {meta(key[1])[:1]: key for key in keys if key[0] == MONITOR}
+        rung = self._table.find(list(rows), hint=True)  # whole: they are small
+        read = self._table.find([meta(key[1]) for key in metas.values()], only="pk, version", hint=True)
+        return {
+            **{rows[place]: _mark(row) for place, row in rung.items()},
+            **{metas[place]: Mark(row["version"]) for place, row in read.items()},
+        }
+
+
+def hint(key: Key, named: Named | None = None) -> Update:
+    """The write of one hint."""
+    values = {"one": 1, "named": " ".join(named or ()), "expires": int(time.time()) + KEPT_SECONDS}
+    return Update(_place(key), RING, condition="", values=values | {"mark": secrets.token_hex(6)})
 
 
 def _mark(row: Item) -> Mark:
-    if "version" in row:
-        return Mark(row["version"])
-    if "rung" in row:
-        return Mark(row["rung"], Named(*row["named"]) if row["named"] else None)
-    return Mark(int(row["mark"], 16))
+    return Mark(row.get("rung", 0), Named(*row["named"].split()) if row.get("named") else None)
 
 
 @lru_cache(ROWS)
 def _place(key: Key) -> tuple[str, ...]:
-    if key[0] == "monitor":
-        return meta(key[1])
     return "BELL#" + hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32], SORT

@@ -17,9 +17,11 @@ from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
+from piecework.kernel.store.hints import hint
 from piecework.kernel.store.items import approval_of, events_value, execution_item, is_long, push_value, queued_item
 from piecework.kernel.store.leases import SAME
 from piecework.kernel.store.values import KernelValues, text_of
+from piecework.kernel.streams.hints import runner_key
 from piecework.values import dataclass
 
 AS_READ: Final = "version = :version"
@@ -162,6 +164,8 @@ class Planner:
             expires = (change.after.clock_ms + DAY_MS) // 1000  # of a consumer that never comes back
             told = {"push": push_value(push), "taken_by": 0, "expires_at": expires}
             yield Put(at((pk, change.message_key(number))) | told)
+        if change.job_push is not None:  # whoever claims the connection at the same time is refused anyway
+            yield hint(runner_key(change.job_push.to.runner_id, change.job_push.to.consumer_id))
 
     @staticmethod
     def _moved(before: Key | None, after: Key | None) -> Iterator[Write]:

@@ -1,8 +1,8 @@
 """Hints: who commits news for a stream sends it a hint, so that idle streams need not look through their outboxes.
 
-A hint follows the commit and may be lost; every stream also looks by itself every two seconds.
-Streams of the same process are woken at once. Hints of other processes are rows that all streams of a process read in
-one request: looking through a hundred outboxes ten times a second would cost a thousand requests, this costs ten.
+An agent's hint follows the commit and may be lost; every stream also looks by itself every two seconds. A runner's is
+part of the commit. Streams of the same process are woken at once. Hints of other processes are rows that all streams of
+a process read in one request: looking through a hundred outboxes would cost a hundred.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from piecework.kernel.model.changes import Change, Push
 
 ASSIGNED: Final = "execution.assigned"
+MONITOR: Final = "monitor"  # the kind of keys that stand for executions
 
 Key = tuple[str, str, str]  # kind, owner, consumer: of an agent or a runner; ("monitor", execution id, "")
 
@@ -53,21 +54,28 @@ def runner_key(runner_id: str, consumer_id: str) -> Key:
 
 def monitor_key(execution_id: str) -> Key:
     """The streams that follow an execution."""
-    return ("monitor", execution_id, "")
+    return (MONITOR, execution_id, "")
 
 
 def concerned_by(change: Change) -> set[Key]:
     """The agents and runners that a change has news for."""
-    keys = {agent_key(push.agent_id, push.consumer_id) for push in change.pushes if not _is_known(push, change)}
+    keys = _agents(change)
     if change.job_push is not None:
         keys.add(runner_key(change.job_push.to.runner_id, change.job_push.to.consumer_id))
     return keys
 
 
 def send_hints(hints: Hints, change: Change) -> None:
-    """Tell the streams of other processes. An assignment is named: nothing that its session was sent can precede it."""
-    if keys := concerned_by(change):
+    """Tell the agents' streams of other processes; the hint of a job is stored with it.
+
+    An assignment is named: nothing that its session was sent can precede it.
+    """
+    if keys := _agents(change):
         hints.send(dict.fromkeys(keys) | _named(change))
+
+
+def _agents(change: Change) -> set[Key]:
+    return {agent_key(push.agent_id, push.consumer_id) for push in change.pushes if not _is_known(push, change)}
 
 
 def _named(change: Change) -> dict[Key, Named | None]:

@@ -12,7 +12,11 @@ from piecework.kernel.streams.hints import NO_MARK, Key, Mark, Named
 from piecework.values import dataclass
 
 AT_ONCE: Final = 100  # keys of one request
-IDLE_SECONDS: Final[Mapping[str, float]] = {"agent": 0.05, "runner": 0.05, "monitor": 0.2}  # between two reads of a key
+IDLE_SECONDS: Final[Mapping[str, float]] = {
+    "agent": 0.05,
+    "runner": 0.05,
+    "monitor": 0.15,
+}  # between two reads of a key
 BUSY_SECONDS: Final[Mapping[str, float]] = {"agent": 0.021, "runner": 0.021, "monitor": 0.05}  # ... after news
 BUSY_FOR_SECONDS: Final = 5.0
 SHARE: Final = 0.25  # of a process's time, for reading busy keys, and as much for idle ones: the store has other guests
@@ -80,7 +84,7 @@ class Listening:
         self._rest_until[self._asks_busy] = now + (now - began) * (1 / SHARE - 1)
         for key in keys:
             if heard := self._keys.get(key):
-                heard.read_at, heard.due_at = now, _next(key, heard, now)
+                heard.read_at, heard.due_at = began, _next(key, heard, began)
 
     def pause(self, now: float) -> float:
         """How long there is nothing to read."""
