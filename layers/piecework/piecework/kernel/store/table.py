@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from piecework.aws.attributes import Item
@@ -46,6 +45,7 @@ from piecework.kernel.store.outbox import message_from
 from piecework.kernel.store.values import KernelValues
 from piecework.kernel.store.writes import Plan, Planner
 from piecework.kernel.wire.pages import page_of_events
+from piecework.values import replace
 
 PAGE_ROWS: Final = 100
 AFTER_ALL: Final = "~"  # sorts after every digit
