@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bench import layers
 from bench.cold import starts
 from bench.contenders import NOBODY, OTHERS, OWN, environment
 from bench.figures import Samples, percentiles
@@ -25,7 +26,6 @@ from local.gateway.lambdas.variables import ROOT
 
 PAID_ROUNDS: Final = 4  # per cold round
 WARM_ROUNDS: Final = 4  # per cold round; many short rounds spread a busy moment over all contenders
-IN_A_ROW: Final = ("execute", "kernel")
 PERCENTILES: Final = (50, 90, 99)
 
 
@@ -51,7 +51,7 @@ def cold_part(run: Run) -> Samples:
 
 def starts_part(run: Run) -> Samples:
     """Many starts in a row of the two functions whose callers wait most."""
-    entrants = [(run.scratch, one) for one in OWN if one.name in IN_A_ROW]
+    entrants = [(run.scratch, one) for one in OWN if one.name in starts.IN_A_ROW]
     return _joined(_in_a_row(name, times) for name, times in starts.measure(entrants, run.starts).items())
 
 
@@ -60,6 +60,11 @@ def warm_part(run: Run) -> Samples:
     rounds = run.rounds * WARM_ROUNDS
     found = measured_apart(run.scratch, "runtime.warm", {"IN_MEMORY": "1"}, str(rounds), str(run.calls))
     return {f"warm_{name}_us": times for name, times in found.items()}
+
+
+def layers_part(run: Run) -> Samples:
+    """The sizes of the layers."""
+    return layers.measure()
 
 
 def calls_part(run: Run, endpoint: str) -> Samples:
@@ -92,7 +97,12 @@ def assign_part(run: Run, endpoint: str) -> Samples:
     return assignments.measure(endpoint)
 
 
-ALONE: Final[Mapping[str, Callable[[Run], Samples]]] = {"cold": cold_part, "warm": warm_part, "starts": starts_part}
+ALONE: Final[Mapping[str, Callable[[Run], Samples]]] = {
+    "cold": cold_part,
+    "warm": warm_part,
+    "layers": layers_part,
+    "starts": starts_part,
+}
 OVER_AWS: Final[Mapping[str, Callable[[Run, str], Samples]]] = {
     "calls": calls_part,
     "load": load_part,

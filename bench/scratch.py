@@ -17,11 +17,10 @@ from typing import Final
 
 from local.gateway.lambdas.variables import ROOT
 
-BESIDE: Final = (
-    "awslambdaric",
-    "jsonschema",
+BESIDE: Final = (  # of the runtime itself and the baselines, and an extra of ours
+    *("awslambdaric", "aws-lambda-powertools", "boto3", "fastapi", "jsonschema", "mangum", "pydantic"),
     "cryptography",
-)  # of the runtime itself, a baseline, and an extra of ours
+)
 OWN: Final = ("layers/piecework/piecework", "layers/executors")
 REQUIREMENT_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 STAMP: Final = "libraries.txt"

@@ -24,6 +24,7 @@ from bench.scratch import Scratch
 
 WAIT_SECONDS: Final = 60
 POLL_SECONDS: Final = 1.0
+IN_A_ROW: Final = ("execute", "kernel")  # the functions whose callers wait most
 Entrant = tuple[Scratch, Contender]
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
 
+from bench.kernel import CREATORS, CROWDED
 from bench.sent import Sent
 from piecework.aws.clients import Clients
 from piecework.aws.table import THE_KERNEL, Table
@@ -40,7 +41,6 @@ BATCH: Final = 100  # events that are written into a log at once
 AGENTS: Final = 100
 GIVEN: Final = 400  # executions that are assigned among the agents
 WRITERS: Final = 8
-CREATORS: Final = (1, 8, 32)  # at once for one agent
 CROWD: Final = 128  # executions that they create
 LISTED: Final = 20_000
 LISTS: Final = 5
@@ -132,29 +132,37 @@ def assignments(parts: KernelDoor) -> dict[str, float]:
 
 
 def crowds(parts: KernelDoor, sent: Sent) -> dict[str, float]:
-    """Requests of an execution, and how many a second, when many are created at once for one agent."""
+    """Requests of an execution, and how many a second, when many are created at once."""
     figures: dict[str, float] = {}
-    for creators in CREATORS:
-        agent, per_life = f"bench-crowd-{creators}", Counter[str]()
-        for consumer in ("one", "two"):
-            parts.agents.connect(agent, consumer, parts.clock() + FAR_MS)
-        with ThreadPoolExecutor(creators) as pool:
-            sent.take()
-            began = time.perf_counter()
-            made = list(pool.map(partial(_created, parts, agent), range(CROWD)))
-            per_life["create"] = sent.take()["dynamodb"]
-            list(pool.map(partial(_complete, parts), made))
-            rate = CROWD / (time.perf_counter() - began)
-            per_life["complete"] = sent.take()["dynamodb"]
-        figures[f"kernel_create_requests_of_{creators}"] = round(per_life["create"] / CROWD, 2)
-        for name in (f"kernel_life_requests_of_{creators}", f"create_complete_requests_c{creators}"):
-            figures[name] = round(per_life.total() / CROWD, 2)
-        figures[f"kernel_lives_per_second_of_{creators}"] = round(rate, 1)
+    for agents, ending in CROWDED.items():
+        for creators in CREATORS:
+            requests, rate = _lives(parts, sent, agents, creators)
+            for name in (f"kernel_life_requests_of_{creators}", f"create_complete_requests_c{creators}"):
+                figures[f"{name}{ending}"] = round(requests.total() / CROWD, 2)
+            figures[f"kernel_create_requests_of_{creators}{ending}"] = round(requests["create"] / CROWD, 2)
+            figures[f"kernel_lives_per_second_of_{creators}{ending}"] = round(rate, 1)
     return figures
 
 
-def _created(parts: KernelDoor, agent: str, number: int) -> Execution:
-    return parts.kernel.create(agent, {"n": number}, {}).execution
+def _lives(parts: KernelDoor, sent: Sent, agents: int, creators: int) -> tuple[Counter[str], float]:
+    """Requests to create and to complete a crowd of executions, and executions a second."""
+    names, requests = [f"bench-crowd-{creators}-{number}-of-{agents}" for number in range(agents)], Counter[str]()
+    for agent in names:
+        for consumer in ("one", "two"):
+            parts.agents.connect(agent, consumer, parts.clock() + FAR_MS)
+    with ThreadPoolExecutor(creators) as pool:
+        sent.take()
+        began = time.perf_counter()
+        made = list(pool.map(partial(_created, parts, names), range(CROWD)))
+        requests["create"] = sent.take()["dynamodb"]
+        list(pool.map(partial(_complete, parts), made))
+        rate = CROWD / (time.perf_counter() - began)
+        requests["complete"] = sent.take()["dynamodb"]
+    return requests, rate
+
+
+def _created(parts: KernelDoor, agents: Sequence[str], number: int) -> Execution:
+    return parts.kernel.create(agents[number % len(agents)], {"n": number}, {}).execution
 
 
 def _complete(parts: KernelDoor, execution: Execution) -> None:

@@ -9,6 +9,10 @@ import pytest
 from bench.cold import starts
 from bench.cold.certificates import system_certificates
 from bench.contenders import OTHERS, OWN, environment, settings
+from bench.figures import medians, ratios
+from bench.parts import Run, cold_part
+from bench.report import PAIRS
+from bench.scratch import Scratch
 
 ROOT = Path(__file__).parents[2]
 CALLERS = [one for one in (*OWN, *OTHERS) if one.name not in {"bare", "boto3", "verify", "capabilities"}]
@@ -52,3 +56,19 @@ def test_the_contenders_variables_differ_only_in_where_their_code_lies():
     assert ours == theirs
     assert ours["PIECEWORK_RUNTIME_TOKENS_SECRET_ARN"] and ours["PYDANTIC_DISABLE_PLUGINS"]
     assert settings(ROOT).items() <= ours.items()
+
+
+def test_the_functions_of_another_tree_start_in_the_same_rounds(monkeypatch, tmp_path):
+    here, there = Scratch(tmp_path / "here"), Scratch(tmp_path / "there", tmp_path)
+
+    def measured(entrants, rounds):
+        took = {here: 50.0, there: 100.0}
+        return {one.name: [starts.Start(took[scratch], 1, 1, 1)] * rounds for scratch, one in entrants}
+
+    monkeypatch.setattr(starts, "measure", measured)
+    alone = cold_part(Run(here, None, 2, 0, 0, 0, 0))
+    both = cold_part(Run(here, there, 2, 0, 0, 0, 0))
+
+    assert alone.keys() < both.keys()
+    assert medians(ratios(both, PAIRS))["execute_cold_vs_beside"] == 0.5
+    assert not [name for name in ratios(alone, PAIRS) if "beside" in name]
