@@ -12,6 +12,7 @@ from typing import Final
 
 from local.build.target import BuildError, Target
 from local.build.tools import ROOT, find_python, find_uv
+from local.build.trimming import trim
 
 LAYERS: Final = ROOT / "layers"
 FUNCTIONS: Final = ROOT / "functions"
@@ -68,7 +69,10 @@ def build_function(name: str, out: Path, target: Target) -> None:
 
 
 def install(requirements: Path, library: Path, target: Target) -> None:
-    """Unpack exactly the locked wheels, without a build from source, so that this works for another processor."""
+    """Unpack exactly the locked wheels, without a build from source, so that this works for another processor.
+
+    What no call reads is left out.
+    """
     library.mkdir(parents=True, exist_ok=True)
     if not locked_packages(requirements.read_text("utf-8")):
         return
@@ -90,6 +94,7 @@ def install(requirements: Path, library: Path, target: Target) -> None:
             shutil.rmtree(leftover)
         else:
             leftover.unlink(missing_ok=True)
+    trim(library)
 
 
 def write_manifest(out: Path) -> None:

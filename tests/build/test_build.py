@@ -1,5 +1,6 @@
 """What is built imports, is complete, and is made for the place where it will run."""
 
+import gzip
 import json
 import os
 import re
@@ -14,7 +15,9 @@ from local.build.assemble import locked_packages
 from local.build.findings import LIMIT_BYTES, findings, folder_bytes
 from local.build.target import BuildError, Target
 from local.build.tools import find_python
+from local.build.trimming import MODELS, UNREAD
 from local.template import Template
+from tests.support.raw_answers import answering
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY_DOOR = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
@@ -28,6 +31,31 @@ IMPORT = """
 import importlib, sys
 module, _, name = sys.argv[1].rpartition(".")
 assert callable(getattr(importlib.import_module(module), name))
+"""
+AWS_ANSWERS = (  # to the calls below, each of a service that the doors do not call, with a protocol of its own
+    b"\x00\x01sound",
+    b"<ListHostedZonesResponse><HostedZones><HostedZone><Id>/hostedzone/Z1</Id><Name>a.example.</Name>"
+    b"<CallerReference>r</CallerReference></HostedZone></HostedZones><IsTruncated>false</IsTruncated>"
+    b"<MaxItems>1</MaxItems></ListHostedZonesResponse>",
+    b'{"TranslatedText":"hallo"}',
+    b"<PublishResponse><PublishResult><MessageId>m-1</MessageId></PublishResult></PublishResponse>",
+)
+UNUSUAL_CALLS = """
+import json, sys
+import boto3, botocore
+known = dict(region_name="us-east-1", endpoint_url=sys.argv[1], aws_access_key_id="a", aws_secret_access_key="b")
+polly, route53, translate, sns = (boto3.client(name, **known) for name in ("polly", "route53", "translate", "sns"))
+spoken = polly.synthesize_speech(Text="hi", OutputFormat="mp3", VoiceId="Joanna")["AudioStream"].read()
+[zone] = route53.get_paginator("list_hosted_zones").paginate().search("HostedZones[].Name")
+text = translate.translate_text(Text="hi", SourceLanguageCode="en", TargetLanguageCode="de")["TranslatedText"]
+sent = sns.publish(TopicArn="arn:aws:sns:us-east-1:1:t", Message="hi")["MessageId"]
+try:
+    translate.translate_text(Text="hi")
+except botocore.exceptions.ParamValidationError as error:
+    refused = str(error)
+boto3.client("ecs", **known).get_waiter("services_stable"), boto3.resource("glacier", **known).Account("-")
+str(translate.translate_text.__doc__)
+print(json.dumps([spoken.hex(), zone, text, sent, refused, botocore.__file__]))
 """
 
 
@@ -80,9 +108,38 @@ def test_the_executors_layer_says_what_it_registers(deployed_layers):
 
 
 def test_a_package_of_our_layer_ships_once(deployed_layers):
-    ours, *others = ({entry.name for entry in (layer / "python").iterdir()} for layer in deployed_layers)
+    ours, *others = (
+        {file.relative_to(layer) for file in layer.rglob("*") if file.is_file()} for layer in deployed_layers
+    )
 
     assert [ours & theirs for theirs in others] == [set(), set(), set()]
+
+
+def test_an_executor_calls_services_that_the_doors_do_not_know(host_layers, host):
+    path = os.pathsep.join(str(layer / "python") for layer in host_layers[:2])
+    answers = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body) for body in AWS_ANSWERS]
+
+    with answering(*answers) as aws:
+        command = [find_python(host.python), "-S", "-s", "-c", UNUSUAL_CALLS, aws.url]
+        ended = subprocess.run(command, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+    spoken, zone, text, sent, refused, found = json.loads(ended.stdout)
+    assert (bytes.fromhex(spoken), zone, text, sent) == (b"\x00\x01sound", "a.example.", "hallo", "m-1")
+    assert 'Missing required parameter in input: "SourceLanguageCode"' in refused
+    assert Path(found).is_relative_to(host_layers[1])
+
+
+def test_boto3_ships_in_the_executors_layer_alone(deployed_layers):
+    assert [layer.name for layer in deployed_layers if list(layer.glob("python/boto*"))] == ["executors"]
+
+
+def test_what_no_call_reads_is_left_out(deployed_layers):
+    models = (deployed_layers[1] / "python").glob(MODELS)
+    dynamodb = next(model for model in models if model.parts[-3] == "dynamodb")
+
+    assert b'"documentation"' not in gzip.decompress(dynamodb.read_bytes())
+    assert [file for pattern in UNREAD for layer in deployed_layers for file in layer.glob(f"python/{pattern}")] == []
 
 
 def test_a_wrong_processor_is_found(deployed_layers):
