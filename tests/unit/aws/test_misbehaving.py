@@ -45,6 +45,39 @@ def refused(code: str, status: int = 400, *lines: str, **more: object) -> bytes:
     return answer(body, status, "x-amzn-RequestId: REQ1", *lines)
 
 
+BROKEN: dict[str, bytes | list[bytes | float]] = {
+    "closed": CLOSE,
+    "reset": RESET,
+    "half a body": [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", CLOSE],
+    "half a head": [b"HTTP/1.1 200 OK\r\nContent-Le", CLOSE],
+    "half a chunk": [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", CLOSE],
+    "a chunk that is longer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}zz0\r\n\r\n",
+    "a negative chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
+    "an unknown coding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+    "a length in words": b"HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}",
+    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "a line without a colon": b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+    "a folded line": b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
+    "another protocol": b"SSH-2.0-OpenSSH_9\r\n\r\n",
+    "a status in letters": b"HTTP/1.1 2x0 OK\r\n\r\n",
+    "only interim answers": b"HTTP/1.1 100 Continue\r\n\r\n" * 12,
+    "an endless head": b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 20_000 + b"\r\n",
+    "half of JSON": answer(b"{", 200),
+    "a wrong sum": answer(b"{}", 200, "x-amz-crc32: 1"),
+    "not gzip": answer(b"\x1f\x8bnot gzip", 200, "Content-Encoding: gzip"),
+    "half of gzip": answer(gzip.compress(b"{}")[:-4], 200, "Content-Encoding: gzip"),
+    "an unknown packing": answer(b"{}", 200, "Content-Encoding: br"),
+    "503": answer(b"busy", 503),
+    "500": answer(b"", 500),
+    "502": answer(b"<html>502</html>", 502),
+    "throttled": refused("ThrottlingException"),
+    "too much": refused("ProvisionedThroughputExceededException"),
+    "under way": refused("TransactionInProgressException"),
+    "internal": refused("InternalServerError", 500),
+    "429": answer(b"", 429),
+}
+
+
 class Here:
     """Clients of one server, with short limits and noted pauses."""
 
@@ -63,40 +96,7 @@ class Here:
 
 
 class TestWhatIsSentAgain:
-    @pytest.mark.parametrize(
-        "broken",
-        [
-            CLOSE,
-            RESET,
-            [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", CLOSE],
-            [b"HTTP/1.1 200 OK\r\nContent-Le", CLOSE],
-            [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", CLOSE],
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}zz0\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}",
-            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
-            b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
-            b"SSH-2.0-OpenSSH_9\r\n\r\n",
-            b"HTTP/1.1 2x0 OK\r\n\r\n",
-            b"HTTP/1.1 100 Continue\r\n\r\n" * 12,
-            b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 20_000 + b"\r\n",
-            answer(b"{", 200),
-            answer(b"{}", 200, "x-amz-crc32: 1"),
-            answer(b"\x1f\x8bnot gzip", 200, "Content-Encoding: gzip"),
-            answer(gzip.compress(b"{}")[:-4], 200, "Content-Encoding: gzip"),
-            answer(b"{}", 200, "Content-Encoding: br"),
-            answer(b"busy", 503),
-            answer(b"", 500),
-            answer(b"<html>502</html>", 502),
-            refused("ThrottlingException"),
-            refused("ProvisionedThroughputExceededException"),
-            refused("TransactionInProgressException"),
-            refused("InternalServerError", 500),
-            answer(b"", 429),
-        ],
-    )
+    @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
     def test_a_broken_answer_is_asked_for_again_as_the_same_request(self, broken):
         with misbehaving(broken, OK) as server:
             here = Here(server)
