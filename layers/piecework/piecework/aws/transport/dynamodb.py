@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
+from functools import cached_property
 from json import JSONEncoder
 from secrets import token_hex
 from typing import Any, Final
@@ -11,7 +12,7 @@ from zlib import crc32
 
 from piecework.aws.transport.caller import Caller, Request, json_answer
 from piecework.aws.transport.connections import Answer
-from piecework.aws.transport.endpoints import endpoint_of, region_of
+from piecework.aws.transport.endpoints import Endpoint, endpoint_of, region_of
 from piecework.aws.transport.failures import NoAnswer
 
 SERVICE: Final = "dynamodb"
@@ -35,9 +36,15 @@ class DynamoDB:
     """
 
     def __init__(self, caller: Caller, env: Mapping[str, str]) -> None:
-        self._caller = caller
-        self._region = region_of(env)
-        self._endpoint = endpoint_of(SERVICE, env, self._region)
+        self._caller, self._env = caller, env
+
+    @cached_property
+    def _region(self) -> str:
+        return region_of(self._env)
+
+    @cached_property
+    def _endpoint(self) -> Endpoint:
+        return endpoint_of(SERVICE, self._env, self._region)
 
     def get_item(self, **given: Any) -> dict[str, Any]:
         """Read one row."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
+from functools import cached_property
 from io import BytesIO
 from typing import Any, Final, TypedDict
 from zlib import crc32
@@ -51,8 +52,11 @@ class S3:
 
     def __init__(self, caller: Caller, env: Mapping[str, str]) -> None:
         self._caller, self._env = caller, env
-        self._region = region_of(env)
         self._regions: dict[str, str] = {}  # of buckets that are elsewhere
+
+    @cached_property
+    def _region(self) -> str:
+        return region_of(self._env)
 
     def put_object(self, *, Bucket: str, Key: str, Body: bytes, **given: Any) -> dict[str, Any]:
         """Write an object, with a checksum of its content."""
@@ -89,7 +93,7 @@ class S3:
         """A link with which whoever has it may GET an object for so many seconds."""
         if operation != "get_object":
             raise NotConfigured(f"there are no links to {operation}")
-        region = self._regions.get(Params["Bucket"], self._region)
+        region = self._regions.get(Params["Bucket"]) or self._region
         origin, path = self._place(Params["Bucket"], Params["Key"], region)
         scope = Scope(moment_of(self._caller.clock()), region, SERVICE)
         query = link_query(path, origin.host_header, self._caller.credentials.keys(), scope, ExpiresIn)
@@ -110,7 +114,7 @@ class S3:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> Answer:
-        region = self._regions.get(bucket, self._region)
+        region = self._regions.get(bucket) or self._region
         try:
             return self._sent(operation, method, bucket, key, region, query_of(query or {}), headers or {}, body)
         except ServiceRefused as refused:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from json import dumps
 from typing import Any, Final
 
 from piecework.aws.transport.caller import Caller, Request, json_answer
 from piecework.aws.transport.connections import Answer
-from piecework.aws.transport.endpoints import endpoint_of, region_of
+from piecework.aws.transport.endpoints import Endpoint, endpoint_of, region_of
 
 SERVICE: Final = "secretsmanager"
 ANSWER_BYTES: Final = 1024 * 1024  # a secret has at most 64 KB
@@ -19,9 +20,15 @@ class SecretsManager:
     """A client for one endpoint."""
 
     def __init__(self, caller: Caller, env: Mapping[str, str]) -> None:
-        self._caller = caller
-        self._region = region_of(env)
-        self._endpoint = endpoint_of(SERVICE, env, self._region)
+        self._caller, self._env = caller, env
+
+    @cached_property
+    def _region(self) -> str:
+        return region_of(self._env)
+
+    @cached_property
+    def _endpoint(self) -> Endpoint:
+        return endpoint_of(SERVICE, self._env, self._region)
 
     def get_secret_value(self, **given: Any) -> dict[str, Any]:
         """Read one secret. Raises ServiceRefused, NoAnswer, NotConfigured."""
