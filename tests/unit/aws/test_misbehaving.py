@@ -317,6 +317,23 @@ class TestCertificates:
             assert [here.get()["Item"], here.get()["Item"]]
         assert server.connections == 1
 
+    def test_certificates_are_read_once_for_all_clients_and_by_nobody_who_needs_none(self, authority, monkeypatch):
+        _, bundle = authority
+        read = []
+
+        def made(cafile):
+            read.append(cafile)
+
+        monkeypatch.setattr(transport, "_read", {})
+        monkeypatch.setattr(ssl, "create_default_context", made)
+
+        Clients({**KEYS, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}).prepare()
+        for _ in range(3):
+            Clients({**KEYS, "AWS_CA_BUNDLE": bundle}).prepare()
+        transport.trusted(bundle)
+
+        assert read == [bundle]
+
 
 class TestClocks:
     @pytest.mark.parametrize("code", ["RequestTimeTooSkewed", "InvalidSignatureException", "SignatureDoesNotMatch"])

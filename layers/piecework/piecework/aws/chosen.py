@@ -27,4 +27,6 @@ def clients_of(env: Mapping[str, str]) -> Clients:
         from piecework.aws.through_botocore import BotocoreClients
 
         return BotocoreClients(env)
-    return Clients(env)
+    clients = Clients(env)
+    clients.prepare()
+    return clients

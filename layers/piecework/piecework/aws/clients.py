@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from threading import Thread
 from time import time
 from typing import TYPE_CHECKING, Final
 
 from piecework.aws.transport.caller import Caller, Clock
-from piecework.aws.transport.connections import Limits
+from piecework.aws.transport.connections import Limits, trusted
 from piecework.aws.transport.credentials import Credentials
+from piecework.aws.transport.endpoints import given_url
 
 if TYPE_CHECKING:
     from piecework.aws.transport.dynamodb import DynamoDB
@@ -34,6 +36,11 @@ class Clients:
         self._env, self._now = env, now
         self._credentials = Credentials(env, now)
         self._clock = Clock(now)
+
+    def prepare(self) -> None:
+        """Read the certificates while the environment starts, beside its other work; no connection is opened."""
+        if not given_url("dynamodb", self._env).startswith("http:"):
+            Thread(target=trusted, args=(self._env.get("AWS_CA_BUNDLE") or "",), daemon=True).start()
 
     @cached_property
     def dynamodb(self) -> DynamoDB:

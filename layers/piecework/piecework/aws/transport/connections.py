@@ -30,6 +30,8 @@ PART: Final = 256 * 1024
 MOST_INTERIM: Final = 10
 ANY_HEADER: Final = 32 + MAX_WBITS  # gzip or zlib, detected from the data
 NO_BODY: Final = frozenset({204, 304})
+_read: Final[dict[str, ssl.SSLContext]] = {}
+_reading: Final = Lock()  # who needs them while another thread reads them waits, and does not read them too
 
 
 class Broken(OSError):
@@ -67,16 +69,9 @@ class Connections:
         self._limits, self._env, self._now = limits, env, now
         self._idle: dict[Origin, list[tuple[socket.socket, float]]] = {}
         self._lock = Lock()
-        self._tls: ssl.SSLContext | None = None
 
     def __del__(self) -> None:
         self.close()
-
-    def prepare(self) -> ssl.SSLContext:
-        """Read the certificates, now rather than when the first request waits for it; nothing is opened."""
-        if self._tls is None:
-            self._tls = ssl.create_default_context(cafile=self._env.get("AWS_CA_BUNDLE") or None)
-        return self._tls
 
     def exchange(self, origin: Origin, request: Raw) -> Answer:
         """Send a request and read its whole answer. Raises OSError (TimeoutError, Broken, …) when that fails."""
@@ -122,11 +117,20 @@ class Connections:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.settimeout(self._limits.read_seconds)
             if origin.is_tls:
-                sock = self.prepare().wrap_socket(sock, server_hostname=origin.host, suppress_ragged_eofs=False)
+                tls = trusted(self._env.get("AWS_CA_BUNDLE") or "")
+                sock = tls.wrap_socket(sock, server_hostname=origin.host, suppress_ragged_eofs=False)
         except OSError:
             sock.close()
             raise
         return sock
+
+
+def trusted(bundle: str) -> ssl.SSLContext:
+    """The certificates of a bundle, or of the system without one; they are read once, in tens of milliseconds."""
+    with _reading:
+        if bundle not in _read:
+            _read[bundle] = ssl.create_default_context(cafile=bundle or None)
+        return _read[bundle]
 
 
 def unpacked(answer: Answer, limit: int) -> bytes:
