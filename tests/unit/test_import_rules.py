@@ -26,6 +26,7 @@ LIBRARIES = {  # what a room may use beside the standard library and `LAYERS`
 }
 LAYERS = {"piecework", "executors", "pydantic", "pydantic_core", "jsonschema_rs"}
 SHARED = {
+    "chance",
     "clock",
     "errors",
     "jsons",
@@ -40,6 +41,7 @@ SHARED = {
     "models",
 }
 MAY_USE = {  # room: the rooms of the package that it may know
+    "chance": set(),
     "clock": set(),
     "errors": set(),
     "values": set(),
@@ -51,9 +53,9 @@ MAY_USE = {  # room: the rooms of the package that it may know
     "schemas": {"errors", "jsons"},
     "extend": {"errors", "jsons"},
     "samples": {"jsons", "schemas", "extend"},
-    "durable": {"clock", "errors", "jsons", "extend"},
+    "durable": {"chance", "clock", "errors", "jsons", "extend"},
     "models": {"errors", "jsons", "reasons", "settings", "net", "extend"},
-    "aws": {"clock", "errors", "jsons", "extend", "durable", "models"},
+    "aws": {"chance", "clock", "errors", "jsons", "extend", "durable", "models"},
     **{door: SHARED for door in DOORS},
     "testing": {"errors", "extend", "jsons", "runtime", "schemas"},  # runs an executor as the runtime door does
 }
@@ -212,6 +214,13 @@ def test_nothing_but_the_outgoing_client_speaks_http(module):
         used = imports({**PIECEWORK, **COMMANDS}[module], module)
         assert {name for name in used if name.startswith(("http.client", "urllib.request"))} == set()
         assert {top(name) for name in used} & NETWORK == set()
+
+
+@pytest.mark.parametrize("module", {**PIECEWORK, **HANDLERS})
+def test_numbers_are_drawn_where_no_snapshot_holds_the_generator(module):
+    used = {name for name in imports({**PIECEWORK, **HANDLERS}[module], module) if top(name) == "random"}
+
+    assert used == set() or module == "piecework.chance"
 
 
 @pytest.mark.parametrize("module", PIECEWORK)

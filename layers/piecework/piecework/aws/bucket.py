@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import uniform
 from time import sleep as real_sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from piecework.aws.failing import aws_errors
 from piecework.aws.transport.failures import ServiceRefused
+from piecework.chance import uniform
 from piecework.durable.artifacts import EvidenceStore, Served
 from piecework.durable.pieces import Overflow
 from piecework.errors import Unavailable
@@ -61,7 +61,7 @@ def put_once(
                     return
                 if refused.code != UNDER_WAY:
                     raise
-        sleep(uniform(gap / 2, gap))  # noqa: S311  # jitter is not a secret
+        sleep(uniform(gap / 2, gap))
         gap *= 2
     raise Unavailable(f"{THE_BUCKET} is busy; try again")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from random import uniform
 from time import sleep as real_sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,6 +17,7 @@ from piecework.aws.attributes import Item, plain, typed
 from piecework.aws.failing import aws_errors
 from piecework.aws.transport.failures import ServiceRefused
 from piecework.aws.writes import Delete, Key, Put, Update, Values, Write, at, expressed
+from piecework.chance import uniform
 from piecework.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class Table:
 
     def pause(self, attempt: int) -> None:
         """Wait a moment for the others that write the same rows."""
-        self._sleep(uniform(0, GAP_SECONDS * (attempt + 1) / TRIES))  # noqa: S311  # jitter is not a secret
+        self._sleep(uniform(0, GAP_SECONDS * (attempt + 1) / TRIES))
 
     def busy(self) -> Unavailable:
         """The error to raise when every try met others."""

@@ -24,10 +24,10 @@ import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from enum import StrEnum
-from random import uniform
 from time import sleep as real_sleep
 from typing import Final, NamedTuple, Protocol
 
+from piecework.chance import uniform
 from piecework.clock import now_in_ms
 from piecework.durable.renewal import Renewal
 from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, PieceworkError
@@ -276,7 +276,7 @@ class Pieces:
         """
         gap = FIRST_GAP_SECONDS
         while (left := (until_ms - self._clock()) / 1000) > 0:
-            self._sleep(min(left, uniform(gap / 2, gap)))  # noqa: S311  # jitter is not a secret
+            self._sleep(min(left, uniform(gap / 2, gap)))
             piece, now_ms = self._table.read(key), self._clock()
             if piece is None or piece.is_expired(now_ms) or piece.is_lapsed(now_ms):
                 return Lapsed()

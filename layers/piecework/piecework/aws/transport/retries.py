@@ -6,11 +6,11 @@ outage is not met with three times the load.
 
 from __future__ import annotations
 
-from secrets import SystemRandom
 from threading import Lock
 from typing import Final
 
 from piecework.aws.transport.failures import AwsFailure, NoAnswer, ServiceRefused
+from piecework.chance import uniform
 
 ATTEMPTS: Final = 3  # every write is conditional, so a repeated one is recognised
 TOKENS: Final = 500
@@ -29,7 +29,6 @@ THROTTLED: Final = frozenset(
         *("EC2ThrottledException",),
     }
 )
-_random: Final = SystemRandom()  # environments that start from one snapshot must not draw the same pauses
 
 
 class Budget:
@@ -65,4 +64,4 @@ def pause_after(failure: AwsFailure, retries: int) -> float:
     """Seconds to wait before the next try: at random, up to a bound that doubles."""
     throttled = isinstance(failure, ServiceRefused) and (failure.code in THROTTLED or failure.status == 429)
     longest = (THROTTLED_SECONDS if throttled else PASSING_SECONDS) * 2**retries
-    return _random.uniform(0, min(longest, LONGEST_SECONDS))
+    return uniform(0, min(longest, LONGEST_SECONDS))

@@ -7,11 +7,11 @@
 | what follows the commit | the table of effects.py says who does it again |
 """
 
-import random as randomness
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from piecework.chance import random
 from piecework.clock import now_in_ms
 from piecework.jsons import Json
 from piecework.kernel import clocks
@@ -43,7 +43,7 @@ class Environment:
     clock: Callable[[], int] = now_in_ms
     new_id: NewId = clocks.new_id
     sleep: Callable[[float], None] = time.sleep
-    random: Callable[[], float] = randomness.random  # spreads writers; guards nothing
+    random: Callable[[], float] = random  # spreads writers; guards nothing
 
 
 class Commits:

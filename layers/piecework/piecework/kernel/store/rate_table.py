@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from random import uniform
 from threading import Lock
 from time import sleep as real_sleep
 from typing import TYPE_CHECKING, Final
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from piecework.aws.attributes import Item
 from piecework.aws.table import THE_KERNEL, Table, Written
 from piecework.aws.writes import ABSENT, new_write
+from piecework.chance import uniform
 from piecework.errors import Unavailable
 from piecework.kernel.policy.windows import RateWindows, Window, window_id
 
@@ -60,7 +60,7 @@ class RateTable(RateWindows):
             self._remember(name, known)
             if written.done:
                 return True
-            self._sleep(uniform(0, GAP_SECONDS * min(conflicts, MOST_GAPS)))  # noqa: S311  # spreads the copies
+            self._sleep(uniform(0, GAP_SECONDS * min(conflicts, MOST_GAPS)))  # spreads the copies
         raise Unavailable("too many calls to this tool at once; try again")
 
     def _put(self, item: Item, known: Known | None) -> Written:

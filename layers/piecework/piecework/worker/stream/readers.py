@@ -9,9 +9,9 @@ one. So what an environment remembers counts nothing; each reader takes a number
 
 import secrets
 from collections.abc import Callable, Mapping
-from random import choice
 from typing import Final, Protocol
 
+from piecework.chance import choice
 from piecework.values import dataclass
 from piecework.worker.errors import WorkerError
 
@@ -84,7 +84,7 @@ class Readers:
             free = [number for number in range(most) if taken.get(number, 0) <= now_s]
             if not free:
                 return None
-            seat = Seat(scope, choice(free), token, now_s + self.seconds)  # noqa: S311  # spreads the readers
+            seat = Seat(scope, choice(free), token, now_s + self.seconds)  # spreads the readers
             if self.seats.take(seat, now_s):
                 return seat
         return None

@@ -17,9 +17,9 @@ import hashlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from random import uniform
 from typing import Final, Protocol
 
+from piecework.chance import uniform
 from piecework.errors import BadRequest, PieceworkError
 from piecework.jsons import Json, canonical
 from piecework.jsons.stored import known
