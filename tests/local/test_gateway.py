@@ -255,7 +255,7 @@ def test_environments_are_reused(edge):
 
 def test_concurrent_requests_get_environments_of_their_own(edge):
     with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(lambda _: edge.http.put("/probe", json={"sleep": 1}), range(4)))
+        answers = list(threads.map(lambda _: edge.http.put("/probe", json={"sleep": 2}), range(4)))
 
     assert [answer.status_code for answer in answers] == [200] * 4
     assert len({answer.json()["pid"] for answer in answers}) == 4

@@ -79,7 +79,11 @@ class Aws:
     def client(self, service: str) -> Any:
         """The product's client where it has one, with boto3's for what it cannot do."""
         own: Any = getattr(self.clients, service) if service in ("dynamodb", "s3", "sqs") else None
-        return Wider(own, aws.client(service, self.endpoint, self.variables))
+        return Wider(own, self.boto3(service))
+
+    def boto3(self, service: str) -> Any:
+        """boto3's client, whose answers have every member."""
+        return aws.client(service, self.endpoint, self.variables)
 
     def new_table(self, logical: str = "ResultsTable") -> str:
         """An empty table of its own, in the shape the template gives one.

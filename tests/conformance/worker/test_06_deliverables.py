@@ -194,7 +194,7 @@ def test_a_deliverable_lies_under_a_kms_key_and_its_link_opens_it(door):
     s3, bucket = door.aws.client("s3"), door.variables["PIECEWORK_BUCKET"]
     listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"deliverables/{contract.contract_id}/")["Contents"]
 
-    heads = [s3.head_object(Bucket=bucket, Key=item["Key"]) for item in listed]
+    heads = [door.aws.boto3("s3").head_object(Bucket=bucket, Key=item["Key"]) for item in listed]
 
     assert [head["ServerSideEncryption"] for head in heads] == ["aws:kms"]
     assert [head["SSEKMSKeyId"] for head in heads] == [EMULATED_KEY]
@@ -225,7 +225,7 @@ def test_a_deliverable_lies_under_the_operators_key_where_there_is_one(door):
 
     shelf.put(name, b"x", hashlib.sha256(b"x").digest(), "text/plain", "attachment")
 
-    assert s3.head_object(Bucket=bucket, Key=name)["SSEKMSKeyId"] == key
+    assert door.aws.boto3("s3").head_object(Bucket=bucket, Key=name)["SSEKMSKeyId"] == key
     assert fetch(shelf.link(name).url).content == b"x"
 
 

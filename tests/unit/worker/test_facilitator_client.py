@@ -393,7 +393,6 @@ class TestChainClient:
 ED25519 = ed25519.Ed25519PrivateKey.from_private_bytes(b"\x07" * 32)
 P256 = ec.derive_private_key(7, ec.SECP256R1())
 URL = "https://api.cdp.coinbase.com/platform/v2/x402/settle"
-NOW = int(time.time())
 
 
 def pem(key):
@@ -415,15 +414,16 @@ class TestCdpCredentials:
         ],
     )
     def test_a_token_is_for_one_method_and_address(self, secret, public, algorithm):
-        made = token(CdpKey("organizations/o/apiKeys/k", secret), "POST", URL, NOW)
+        now = int(time.time())
+        made = token(CdpKey("organizations/o/apiKeys/k", secret), "POST", URL, now)
 
         claims = jwt.decode(made, public, algorithms=[algorithm])
         assert claims == {
             "sub": "organizations/o/apiKeys/k",
             "iss": "cdp",
-            "iat": NOW,
-            "nbf": NOW,
-            "exp": NOW + 120,
+            "iat": now,
+            "nbf": now,
+            "exp": now + 120,
             "uris": ["POST api.cdp.coinbase.com/platform/v2/x402/settle"],
         }
         header = jwt.get_unverified_header(made)
@@ -433,7 +433,7 @@ class TestCdpCredentials:
     @pytest.mark.parametrize("name", ["id", "name"])
     def test_both_forms_of_the_key_file_are_read_for_each_request(self, name):
         texts = []
-        authenticate = cdp_authenticator(lambda: texts[-1], lambda: NOW)
+        authenticate = cdp_authenticator(lambda: texts[-1])
         for key in ("k1", "k2"):
             texts.append(json.dumps({name: key, "privateKey": ed25519_secret()}))
             made = authenticate("GET", URL)["Authorization"].removeprefix("Bearer ")
