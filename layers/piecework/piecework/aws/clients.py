@@ -40,7 +40,8 @@ class Clients:
     def prepare(self) -> None:
         """Read the certificates while the environment starts, beside its other work; no connection is opened."""
         if not given_url("dynamodb", self._env).startswith("http:"):
-            Thread(target=trusted, args=(self._env.get("AWS_CA_BUNDLE") or "",), daemon=True).start()
+            # No daemon: a process that ends meanwhile waits, since OpenSSL must not be taken away under the thread.
+            Thread(target=trusted, args=(self._env.get("AWS_CA_BUNDLE") or "",)).start()
 
     @cached_property
     def dynamodb(self) -> DynamoDB:
