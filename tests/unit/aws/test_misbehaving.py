@@ -5,6 +5,8 @@ import gzip
 import ipaddress
 import json
 import ssl
+import subprocess
+import sys
 import threading
 import time
 import zlib
@@ -333,6 +335,13 @@ class TestCertificates:
         transport.trusted(bundle)
 
         assert read == [bundle]
+
+    def test_a_process_that_ends_while_they_are_read_ends_in_order(self):
+        """With a daemon thread, one of seven such processes died of a segmentation fault under Python 3.13."""
+        code = "from piecework.aws.clients import Clients; Clients({'AWS_REGION': 'x'}).prepare()"
+        running = [subprocess.Popen((sys.executable, "-c", code)) for _ in range(12)]
+
+        assert {process.wait(30) for process in running} == {0}
 
 
 class TestClocks:
