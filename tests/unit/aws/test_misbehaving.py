@@ -254,7 +254,7 @@ class TestConnections:
             Here(server, limit=1_000).get()
 
     def test_a_small_answer_that_unpacks_to_a_huge_one_is_refused(self, monkeypatch):
-        monkeypatch.setattr("piecework.aws.transport.dynamodb.ANSWER_BYTES", 1_000_000)
+        monkeypatch.setattr(DynamoDB, "answer_bytes", 1_000_000)
         bomb = answer(gzip.compress(b" " * 5_000_000 + b"{}"), 200, "Content-Encoding: gzip")
         with misbehaving(bomb) as server, pytest.raises(NoAnswer):
             Here(server).get()

@@ -1,23 +1,15 @@
 """DynamoDB's operations that we use, in its own words: members and answers are those of its API."""
 
-from __future__ import annotations
-
 from base64 import b64encode
-from collections.abc import Mapping
-from functools import cached_property
 from json import JSONEncoder
 from secrets import token_hex
-from typing import Any, Final
+from typing import Any, ClassVar
 from zlib import crc32
 
-from piecework.aws.transport.caller import Caller, Request, json_answer
+from piecework.aws.transport.caller import Request
 from piecework.aws.transport.connections import Answer
-from piecework.aws.transport.endpoints import Endpoint, endpoint_of, region_of
 from piecework.aws.transport.failures import NoAnswer
-
-SERVICE: Final = "dynamodb"
-ANSWER_BYTES: Final = 20 * 1024 * 1024  # a batch read's 16 MB, as JSON
-TYPE: Final = "application/x-amz-json-1.0"
+from piecework.aws.transport.json_client import JsonClient
 
 
 def _text(value: object) -> str:
@@ -26,25 +18,14 @@ def _text(value: object) -> str:
     raise TypeError(f"{type(value).__name__} has no attribute")
 
 
-ENCODER: Final = JSONEncoder(default=_text, separators=(",", ":"))
+class DynamoDB(JsonClient):
+    """A client for one endpoint. Bytes are given as they are; answers hold them in base64, as they are sent."""
 
-
-class DynamoDB:
-    """A client for one endpoint. Bytes are given as they are; answers hold them in base64, as they are sent.
-
-    Every method raises ServiceRefused, NoAnswer or NotConfigured.
-    """
-
-    def __init__(self, caller: Caller, env: Mapping[str, str]) -> None:
-        self._caller, self._env = caller, env
-
-    @cached_property
-    def _region(self) -> str:
-        return region_of(self._env)
-
-    @cached_property
-    def _endpoint(self) -> Endpoint:
-        return endpoint_of(SERVICE, self._env, self._region)
+    service = "dynamodb"
+    target = "DynamoDB_20120810"
+    headers: ClassVar = {"content-type": "application/x-amz-json-1.0"}
+    answer_bytes = 20 * 1024 * 1024  # a batch read's 16 MB, as JSON
+    encoder = JSONEncoder(default=_text, separators=(",", ":"))
 
     def get_item(self, **given: Any) -> dict[str, Any]:
         """Read one row."""
@@ -78,22 +59,8 @@ class DynamoDB:
         """Write up to 100 rows, all or nothing; the token makes a repeated request one with the first."""
         return self._called("TransactWriteItems", {"ClientRequestToken": token_hex(16), **given})
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._caller.connections.close()
-
-    def _called(self, operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        headers = {"content-type": TYPE, "x-amz-target": f"DynamoDB_20120810.{operation}"}
-        path, body = self._endpoint.path or "/", ENCODER.encode(given).encode("ascii")
-        request = Request(
-            operation, self._endpoint.origin, self._region, SERVICE, path=path, headers=headers, body=body
-        )
-        found: dict[str, Any] = self._caller.call(request, _read)
-        return found
-
-
-def _read(request: Request, answer: Answer) -> dict[str, Any]:
-    stated = answer.headers.get("x-amz-crc32", "")
-    if stated.isdecimal() and int(stated) != crc32(answer.body):
-        raise NoAnswer(f"{request.operation}: the answer was damaged on its way")
-    return json_answer(request, answer, ANSWER_BYTES)
+    def _read(self, request: Request, answer: Answer) -> dict[str, Any]:
+        stated = answer.headers.get("x-amz-crc32", "")
+        if stated.isdecimal() and int(stated) != crc32(answer.body):
+            raise NoAnswer(f"{request.operation}: the answer was damaged on its way")
+        return super()._read(request, answer)
