@@ -29,7 +29,8 @@ from local.aws import client
 from local.gateway.lambdas.variables import PARAMETER_PREFIX
 
 AGENTS: Final = 100
-GAP_SECONDS: Final = 0.1  # between creates, and between signals
+GAP_SECONDS: Final = 0.1  # between creates, and between signals, on average
+SHORTEST, LONGEST = 0.5, 1.5  # gaps, of that: even ones would always meet the streams' own intervals at the same point
 IDLE_CREATES: Final = 200  # each agent gets one in ten seconds
 ACTIVE_AGENTS: Final = 10  # get one a second
 ACTIVE_CREATES: Final = 150
@@ -85,10 +86,11 @@ class _Door:
     async def at_rate(self, calls: Iterable[Callable[[], Any]]) -> list[Any]:
         """The answers to calls that begin a gap apart."""
         loop, begun = asyncio.get_running_loop(), list[asyncio.Future[Any]]()
+        gaps = random.Random(0)  # noqa: S311  # the same ones in each run; guards nothing
         at = loop.time()
         for call in calls:
             begun.append(loop.run_in_executor(self._threads, call))
-            at += GAP_SECONDS
+            at += GAP_SECONDS * gaps.uniform(SHORTEST, LONGEST)
             await asyncio.sleep(at - loop.time())
         return await asyncio.gather(*begun)
 
