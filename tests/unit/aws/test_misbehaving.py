@@ -25,27 +25,15 @@ from piecework.aws.clients import Clients
 from piecework.aws.failing import aws_errors
 from piecework.aws.through_botocore import BotocoreClients
 from piecework.aws.transport import connections as transport
-from piecework.aws.transport.caller import Caller, Clock
 from piecework.aws.transport.connections import Connections, Limits
-from piecework.aws.transport.credentials import Credentials
 from piecework.aws.transport.dynamodb import DynamoDB
 from piecework.aws.transport.failures import NoAnswer, NotConfigured, ServiceRefused
 from piecework.aws.transport.retries import COST, COST_OF_SILENCE, TOKENS
-from piecework.aws.transport.s3 import S3
-from piecework.aws.transport.sqs import SQS
 from piecework.errors import SettingsError, Unavailable
 from tests.support.misbehaving import CLOSE, HANG, RESET, Misbehaving, answer, misbehaving
+from tests.support.transport import GET, KEYS, Here, refused
 
 OK = answer(b'{"Item":{"pk":{"S":"p"}}}')
-READ_SECONDS = 0.3
-GET = {"TableName": "t", "Key": {"pk": {"S": "p"}}}
-KEYS = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-central-1"}
-
-
-def refused(code: str, status: int = 400, *lines: str, **more: object) -> bytes:
-    body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "m", **more}).encode()
-    return answer(body, status, "x-amzn-RequestId: REQ1", *lines)
-
 
 BROKEN: dict[str, bytes | list[bytes | float]] = {
     "closed": CLOSE,
@@ -78,23 +66,6 @@ BROKEN: dict[str, bytes | list[bytes | float]] = {
     "internal": refused("InternalServerError", 500),
     "429": answer(b"", 429),
 }
-
-
-class Here:
-    """Clients of one server, with short limits and noted pauses."""
-
-    def __init__(self, server: Misbehaving, now=time.time, limit: int = 1024 * 1024, **env: str) -> None:
-        self.env = {**KEYS, "AWS_ENDPOINT_URL": server.url, **env}
-        self.pauses: list[float] = []
-        self.credentials = Credentials(self.env, now)
-        limits = Limits(1.0, READ_SECONDS, limit)
-        self.caller = Caller(self.env, self.credentials, limits, Clock(now), self.pauses.append)
-        self.dynamodb = DynamoDB(self.caller, self.env)
-        self.s3 = S3(self.caller, self.env)
-        self.sqs = SQS(self.caller, self.env)
-
-    def get(self):
-        return self.dynamodb.get_item(**GET)
 
 
 class TestWhatIsSentAgain:
