@@ -4,9 +4,10 @@ Executors call this too. They have no door to get a client from, so there is one
 """
 
 import os
+from collections.abc import Mapping
 from functools import cache
-from time import monotonic
-from typing import Final
+from time import time
+from typing import Any, Final
 
 from piecework.aws.chosen import clients_of
 from piecework.aws.clients import Clients
@@ -18,20 +19,29 @@ _kept: Final[dict[str, tuple[str, float]]] = {}
 
 
 def secret_text(arn: str) -> str:
-    """The secret's string.
+    """The secret's text, whether it was stored as one or as bytes.
 
     Raises:
-        Unavailable: Secrets Manager is out of reach or refuses.
+        Unavailable: Secrets Manager is out of reach or refuses, or the secret is no text.
     """
-    text, until = _kept.get(arn, ("", 0.0))
-    if monotonic() < until:
+    text, since = _kept.get(arn, ("", 0.0))
+    if 0 <= time() - since < MAX_AGE_SECONDS:  # by the clock on the wall, which goes on during a freeze
         return text
     try:
-        text = str(_clients().secrets.get_secret_value(SecretId=arn)["SecretString"])
-    except (AwsFailure, KeyError) as error:
+        text = _text(_clients().secrets.get_secret_value(SecretId=arn))
+    except (AwsFailure, KeyError, ValueError) as error:
         raise Unavailable("a secret is out of reach; try again") from error
-    _kept[arn] = (text, monotonic() + MAX_AGE_SECONDS)
+    _kept[arn] = (text, time())
     return text
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    if "SecretString" in answer:
+        return str(answer["SecretString"])
+    from base64 import b64decode
+
+    stored = answer["SecretBinary"]
+    return (stored if isinstance(stored, bytes) else b64decode(stored)).decode()  # botocore gives bytes
 
 
 @cache

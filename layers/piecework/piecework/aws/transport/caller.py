@@ -28,6 +28,7 @@ SKEWED: Final = frozenset(
     {
         *("RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture", "InvalidSignatureException"),
         *("SignatureDoesNotMatch", "AuthFailure"),
+        "403",  # an answer to HEAD names nothing
     }
 )
 ENDED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"})
@@ -182,16 +183,22 @@ def json_answer(request: Request, answer: Answer, limit: int) -> dict[str, Any]:
         text = unpacked(answer, limit)
     except OSError as error:
         raise NoAnswer(f"{request.operation}: {error}") from error
-    try:
-        parsed = loads(text) if text else {}
-        found: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
-    except ValueError as error:
-        if answer.status == 200:
-            raise NoAnswer(f"{request.operation}: the answer is not JSON") from error
-        found = {}
+    found = _members(text)
     if answer.status == 200:
+        if found is None:
+            raise NoAnswer(f"{request.operation}: the answer is not an object of JSON")
         return found
+    found = found or {}
     raise refusal(request, answer, _code(answer, found), str(found.get("message") or found.get("Message") or ""), found)
+
+
+def _members(text: bytes) -> dict[str, Any] | None:
+    """The members of an object of JSON, or None: not even an answer without members is empty."""
+    try:
+        parsed = loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _code(answer: Answer, found: Mapping[str, Any]) -> str:

@@ -5,7 +5,8 @@ here together. Answers are held to the standard all the same: a broken or oversi
 is used again only if its last answer was read to its very end.
 
 A kept connection may be dead: the environment was frozen meanwhile, or AWS closed it. One that has anything to read,
-or that was not used for a while by the clock on the wall (which goes on during a freeze), is not used again.
+or that was not used for a while by the clock on the wall (which goes on during a freeze), is not used again. Nor does a
+process that was forked use those of the one it came from.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import select
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from os import getpid
 from threading import Lock
 from time import monotonic, time
 from typing import Final, NamedTuple
@@ -26,8 +28,10 @@ KEPT: Final = 32  # idle connections to one host
 IDLE_SECONDS: Final = 20.0  # AWS closes after some more
 WHOLE: Final = 3  # read times that a whole answer may take
 HEAD_BYTES: Final = 64 * 1024
+LENGTH_DIGITS: Final = 15
 PART: Final = 256 * 1024
 MOST_INTERIM: Final = 10
+MOST_TRAILERS: Final = 100
 ANY_HEADER: Final = 32 + MAX_WBITS  # gzip or zlib, detected from the data
 NO_BODY: Final = frozenset({204, 304})
 _read: Final[dict[str, ssl.SSLContext]] = {}
@@ -67,7 +71,7 @@ class Connections:
 
     def __init__(self, limits: Limits, env: Mapping[str, str], now: Callable[[], float] = time) -> None:
         self._limits, self._env, self._now = limits, env, now
-        self._idle: dict[Origin, list[tuple[socket.socket, float]]] = {}
+        self._idle: dict[tuple[int, Origin], list[tuple[socket.socket, float]]] = {}  # by process and host
         self._lock = Lock()
 
     def __del__(self) -> None:
@@ -95,7 +99,7 @@ class Connections:
     def _kept(self, origin: Origin) -> socket.socket | None:
         while True:
             with self._lock:
-                idle = self._idle.get(origin)
+                idle = self._idle.get((getpid(), origin))
                 if not idle:
                     return None
                 sock, since = idle.pop()
@@ -105,7 +109,7 @@ class Connections:
 
     def _keep(self, origin: Origin, sock: socket.socket, *, is_last: bool) -> None:
         with self._lock:
-            idle = self._idle.setdefault(origin, [])
+            idle = self._idle.setdefault((getpid(), origin), [])
             if not is_last and len(idle) < KEPT:
                 idle.append((sock, self._now()))
                 return
@@ -190,8 +194,8 @@ class _Reader:
         return Answer(status, headers, body)
 
     def _head(self) -> tuple[int, dict[str, str]]:
-        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
-            if len(self._buffer) > HEAD_BYTES:
+        while (end := self._buffer.find(b"\r\n\r\n", 0, HEAD_BYTES)) < 0:
+            if len(self._buffer) >= HEAD_BYTES:
                 raise Broken("the answer's head is too long")
             self._receive()
         first, *lines = self._taken(end + 4)[:-4].decode("latin-1").split("\r\n")
@@ -220,7 +224,7 @@ class _Reader:
             return self._chunks()
         if stated is None:
             return self._rest()
-        if not (stated.isascii() and stated.isdecimal()):
+        if not (stated.isascii() and stated.isdecimal() and len(stated) <= LENGTH_DIGITS):
             raise Broken("the answer's length is not a number")
         return self._exactly(self._allowed(int(stated)))
 
@@ -231,9 +235,10 @@ class _Reader:
             body += self._exactly(size)
             if self._exactly(2) != b"\r\n":
                 raise Broken("a chunk of the answer has another length than it states")
-        while self._line():
-            pass  # trailers
-        return bytes(body)
+        for _ in range(MOST_TRAILERS):
+            if not self._line():
+                return bytes(body)
+        raise Broken("the answer has too many trailers")
 
     def _chunk_size(self) -> int:
         stated = self._line().partition(b";")[0].strip()
@@ -250,8 +255,10 @@ class _Reader:
 
     def _rest(self) -> bytes:
         self.is_last = True
-        while self._receive(may_end=True):
+        is_open = True
+        while is_open:
             self._allowed(len(self._buffer))
+            is_open = self._receive(may_end=True)
         return self._taken(len(self._buffer))
 
     def _exactly(self, count: int) -> bytes:

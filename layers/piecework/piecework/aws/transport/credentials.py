@@ -57,6 +57,8 @@ class Credentials:
         kept = self._fetched
         if kept and not self._ends_within(kept, SOON_SECONDS):
             return kept
+        if kept and not self._ends_within(kept, NOW_SECONDS) and self._lock.locked():
+            return kept  # another thread renews them
         with self._lock:
             kept = self._fetched
             if kept is None or self._ends_within(kept, SOON_SECONDS):
@@ -138,10 +140,11 @@ class Credentials:
 def _read(body: bytes) -> Keys:
     try:
         given: Mapping[str, Any] = loads(body)
+        key, secret, token = given["AccessKeyId"], given["SecretAccessKey"], given.get("Token") or ""
         ends = given.get("Expiration")
-        return Keys(
-            given["AccessKeyId"], given["SecretAccessKey"], given.get("Token") or "", _epoch(ends) if ends else None
-        )
+        if not all(isinstance(each, str) for each in (key, secret, token)):
+            raise TypeError("a part of the keys is not a text")
+        return Keys(key, secret, token, _epoch(ends) if ends else None)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise NoAnswer("the endpoint for credentials answered something else") from None
 

@@ -61,6 +61,6 @@ class DynamoDB(JsonClient):
 
     def _read(self, request: Request, answer: Answer) -> dict[str, Any]:
         stated = answer.headers.get("x-amz-crc32", "")
-        if stated.isdecimal() and int(stated) != crc32(answer.body):
+        if stated and stated != str(crc32(answer.body)):
             raise NoAnswer(f"{request.operation}: the answer was damaged on its way")
         return super()._read(request, answer)

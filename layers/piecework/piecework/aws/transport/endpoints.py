@@ -26,6 +26,7 @@ BOTH_STACKS: Final = frozenset({("amazonaws.com", False), ("amazonaws.com", True
 PLAIN_IN_GOV: Final = frozenset({"dynamodb", "sqs"})  # their usual hosts in us-gov are FIPS endpoints already
 S3: Final = "s3"
 SECRETS_MANAGER: Final = "secretsmanager"
+LAST_PORT: Final = 65_535
 
 
 class Origin(NamedTuple):
@@ -74,7 +75,8 @@ def origin_of(url: str) -> tuple[Origin, str]:
     host, colon, port = authority.rpartition(":") if not authority.endswith("]") else (authority, "", "")
     if not colon:
         host, port = authority, ""
-    if scheme not in ("http", "https") or not host.strip("[]") or "@" in authority or not (port or "0").isdecimal():
+    is_port = not port or (port.isdecimal() and len(port) <= 5 and int(port) <= LAST_PORT)
+    if scheme not in ("http", "https") or not _is_host(host.strip("[]")) or not is_port or not _is_plain(path):
         raise NotConfigured("an endpoint's URL is not http://host[:port] or https://host[:port]")
     is_tls = scheme == "https"
     return Origin(is_tls, host.strip("[]").lower(), int(port) if port else 443 if is_tls else 80), slash + path
@@ -101,6 +103,15 @@ def _host(service: str, env: Mapping[str, str], region: str) -> str:
     is_plain = service in PLAIN_IN_GOV and region.startswith("us-gov-") and not is_dual
     name = f"{service}-fips" if is_fips and not is_plain else service
     return f"{name}.{region}.{dual if is_dual else common}"
+
+
+def _is_host(name: str) -> bool:
+    labels = name.split(".")
+    return _is_plain(name) and not set(name) & set("@?#/\\") and all(0 < len(label) < 64 for label in labels)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 def _is_on(env: Mapping[str, str], name: str) -> bool:

@@ -114,6 +114,8 @@ class S3:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> Answer:
+        if not key and operation != "ListObjectsV2":
+            raise NotConfigured(f"{operation}: without a key this would be about the bucket")
         region = self._regions.get(bucket) or self._region
         try:
             return self._sent(operation, method, bucket, key, region, query_of(query or {}), headers or {}, body)
