@@ -54,7 +54,7 @@ def table_of(kind, request):
 def resumed(kind, a_run):
     """As `a_run`, for what a later run must find."""
     if kind == "none given":
-        pytest.skip("a run without steps of its own is resumed by nobody")
+        pytest.skip("a run that is given no steps has nothing to resume; the other kinds of this test are resumed")
     return a_run
 
 

@@ -234,6 +234,7 @@ def test_a_client_that_leaves_does_not_end_the_work(edge, tmp_path):
         time.sleep(0.2)
 
     wait_until(done.exists, 3)
+    assert done.exists()
 
 
 def test_a_function_past_its_timeout_is_killed_and_replaced(gateway, fresh_edge):

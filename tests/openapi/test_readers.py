@@ -34,12 +34,13 @@ def document(request) -> Path:
 
 def linter(package: str, program: str) -> str:
     """A linter's program; skips the test where Node cannot run it."""
+    needed = ".".join(map(str, REDOCLY_NODE))
     node = shutil.which("node")
     if not node or not shutil.which("npm"):
-        pytest.skip(f"Node.js is not installed, so {package} cannot run")
+        pytest.skip(f"Node.js is not installed, so {package} cannot run: install {needed} or newer, with npm")
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
     if tuple(int(part) for part in version.removeprefix("v").split(".")[:2]) < REDOCLY_NODE:
-        pytest.skip(f"Node.js {version.strip()} is too old for {package}")
+        pytest.skip(f"Node.js {version.strip()} is too old for {package}: install {needed} or newer")
     found = LINTERS / "node_modules" / ".bin" / program
     assert found.exists(), f"{package} is not installed: run `make build/openapi/.synced`"
     return str(found)

@@ -231,7 +231,9 @@ def test_a_consumer_that_comes_back_while_its_loss_is_recorded_may_have_been_tol
     say(work, step)
     store = desk.stage.store
     if not hasattr(store, "on_commit"):
-        pytest.skip("only the store in memory lets another request in between a look and its commit")
+        pytest.skip(
+            "nothing comes before a commit in this store; the one in memory, in `make test`, has a place for it"
+        )
     commit, came = store.on_commit, []
 
     def come_between(change, is_applied):

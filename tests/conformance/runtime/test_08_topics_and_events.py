@@ -64,8 +64,9 @@ def test_event_all_types(runtime):
 
 def test_event_duplicate(runtime):
     event_id = str(uuid.uuid4())
-    for _ in range(2):
-        acknowledged(send(runtime, event_id=event_id), "topic_message_requires_reply")
+    answers = [send(runtime, event_id=event_id) for _ in range(2)]
+
+    assert all(acknowledged(answer, "topic_message_requires_reply")["ok"] for answer in answers)
 
 
 @pytest.mark.inside("sets a hook that counts its events")

@@ -100,7 +100,7 @@ def test_an_agent_keeps_its_work_when_its_stream_is_ended_on_purpose(gateways, s
     rotating = gateways(api="KernelApi", fresh=True, PIECEWORK_KERNEL_ROTATION="3s", **settings)
 
     with running("0.4.8", rotating.url, rotating.url, rotating.url, "rotated") as process:
-        verdict(process)
+        assert verdict(process).endswith("passed, 0 failed\n")
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_an_agent_keeps_its_work_when_the_copy_it_is_connected_to_is_killed(gate
         assert process.stdout.readline().startswith("begun ")
         proxy.target = survivor.url
         kill(doomed)
-        verdict(process)
+        assert verdict(process).endswith("passed, 0 failed\n")
 
 
 @pytest.mark.slow

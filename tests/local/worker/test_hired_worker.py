@@ -101,7 +101,8 @@ def test_a_path_or_method_that_is_not_served_is_said_so_in_the_doors_words(worke
 
 
 @pytest.mark.skipif(
-    not Path(ROOT / ".venv-seekers/bin/python").exists(), reason="the stock x402 client is not set up: `make demo-hire`"
+    not Path(ROOT / ".venv-seekers/bin/python").exists(),
+    reason="the stock x402 client is missing: run `make demo-hire`",
 )
 def test_the_demo_hires_pays_once_and_fetches(worker):
     command = [sys.executable, "-m", "local.demo_hire"]

@@ -104,7 +104,7 @@ def node(package: str) -> str:
     """Node with a stock client's package installed; skips the test where Node itself is missing."""
     found, npm = shutil.which("node"), shutil.which("npm")
     if not found or not npm:
-        pytest.skip(f"Node.js is not installed, so {package} cannot run")
+        pytest.skip(f"Node.js is not installed, so {package} cannot run: install it, with npm")
     if not (NODE_HOME / "node_modules" / package).is_dir():
         raise AssertionError(f"{package} is not installed: run `make build/node/.synced`")
     return found

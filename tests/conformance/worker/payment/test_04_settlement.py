@@ -188,6 +188,8 @@ def test_an_unclear_answer_after_a_charge_is_reconciled(stage, word):
 def test_settle_success_without_hash(stage):
     test_an_unclear_answer_after_a_charge_is_reconciled(stage, "nohash")
 
+    assert stage.charges() == 1
+
 
 def test_garbage_body(either):
     stage = either

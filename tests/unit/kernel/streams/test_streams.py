@@ -156,7 +156,7 @@ def looking(clock, **feed) -> tuple[Box, Feed, PushStream]:
     """A stream that has looked through its outbox before."""
     box = Box()
     fed = Feed(box=box, **feed)
-    stream = PushStream(fed, box, KernelSettings(), clock)
+    stream = PushStream(fed, box, KernelSettings(), clock, fed.fetch)
     written(stream)
     assert box.looks == 1
     return box, fed, stream
@@ -177,7 +177,8 @@ def test_a_message_that_a_hint_names_is_written_without_a_look_through_the_outbo
 
 def test_a_named_assignment_that_stays_until_it_is_used_is_not_written_twice(clock):
     box = Box()
-    stream = PushStream(Feed(box=box), box, ROTATING, clock)
+    feed = Feed(box=box)
+    stream = PushStream(feed, box, ROTATING, clock, feed.fetch)
     written(stream)
     key = box.put("execution.assigned")
 
@@ -196,6 +197,17 @@ def test_a_stream_that_was_replaced_leaves_a_named_assignment_to_its_successor(c
 
     assert stream.step().ends
     assert box.rows[key].taken_by == 0
+
+
+def test_a_stream_that_can_fetch_nothing_looks_through_its_outbox_for_what_a_hint_names(clock):
+    box = Box()
+    stream = PushStream(Feed(), box, KernelSettings(), clock)
+    written(stream)
+    key = box.put("job.assigned")
+
+    stream.told(Named(key, "e"))
+
+    assert written(stream) == [key]
 
 
 @pytest.mark.parametrize("told", [[None], [], ["first", "second"], ["second", None]])

@@ -117,10 +117,6 @@ class RunnerFeed:
         found = self._stores.runners.find(self.lease.connection)
         return found is not None and found.generation == self.generation
 
-    def fetch(self, named: Named) -> list[Message]:
-        """No hint names a job."""
-        raise NotImplementedError(named)
-
     def seek_work(self) -> bool:
         """Take a job that waits, if the connection is idle; it has one hand."""
         self._dispatcher.pump(self.lease.connection)

@@ -47,7 +47,7 @@ class Streams:
         """Connect a consumer; an older connection of it is replaced, and its sessions are adopted."""
         consumer, _ = self.stores.agents.connect(agent_id, consumer_id, self.clock() + self.settings.lease_ms)
         feed = AgentFeed(consumer, self.stores, self.kernel, self.assigner, self.liveness.expect_agent)
-        return PushStream(feed, self.outbox, self.settings, self.clock)
+        return PushStream(feed, self.outbox, self.settings, self.clock, feed.fetch)
 
     def runner(self, runner_id: str, consumer_id: str, tools: Sequence[str]) -> PushStream:
         """Connect a runner. It counts as idle, but for one that comes back after we ended its stream on purpose."""

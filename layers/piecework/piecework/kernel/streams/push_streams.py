@@ -34,6 +34,9 @@ SETTLE_MS: Final = 1_000  # a message in a predecessor's hand: it may be writing
 LAST_CALL_MS: Final = 4_000  # clients that lost a stream come back within 3 s; see the table above
 
 
+Fetch = Callable[[Named], list[Message]]  # the message that a hint names, if it is still there
+
+
 class Feed(Protocol):
     """What a kind of stream has of its own; see feeds.py."""
 
@@ -50,8 +53,6 @@ class Feed(Protocol):
     def end(self, grace_until_ms: int) -> bool: ...
 
     def is_newest(self, message: Message | None = None) -> bool: ...
-
-    def fetch(self, named: Named) -> list[Message]: ...
 
     def seek_work(self) -> bool: ...
 
@@ -92,9 +93,17 @@ class LastCall(Exception):
 
 
 class PushStream:
-    """One open connection of an agent's consumer or a runner's."""
+    """One open connection of an agent's consumer or a runner's; without `fetch`, every hint leads to the outbox."""
 
-    def __init__(self, feed: Feed, outbox: Outbox, settings: KernelSettings, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        outbox: Outbox,
+        settings: KernelSettings,
+        clock: Callable[[], int],
+        fetch: Fetch | None = None,
+    ) -> None:
+        self._fetch = fetch
         self._feed, self._outbox, self._settings, self._clock = feed, outbox, settings, clock
         now = clock()
         self.heartbeat_ms, self.lease_due_ms = settings.heartbeat_ms, now + settings.heartbeat_ms
@@ -193,8 +202,8 @@ class PushStream:
         """The messages to look at: all that are in the outbox, unless one hint is all that there is to look after."""
         was_behind, self._is_behind = self._is_behind, True
         match told:
-            case [Named() as named] if not was_behind:
-                return self._feed.fetch(named)
+            case [Named() as named] if self._fetch and not was_behind:
+                return self._fetch(named)
         return self._outbox.messages(self._feed.kind, self._feed.owner, self._feed.consumer_id, PAGE)
 
     def _collect(self, now: int, messages: Sequence[Message], frames: list[bytes]) -> None:
