@@ -129,6 +129,18 @@ def test_a_value_with_slots_has_no_dict(options):
         assert cls.__weakref__ if not options.get("slots") else not hasattr(cls, "__weakref__")
 
 
+def test_what_the_standard_library_asks_for_is_made_once_for_each_class(monkeypatch):
+    ours, derived, _ = pair(values, frozen=True, slots=True)
+    made, make = [], dataclasses.make_dataclass
+    monkeypatch.setattr(dataclasses, "make_dataclass", lambda *args, **kw: made.append(args[0]) or make(*args, **kw))
+
+    for _ in range(3):
+        assert dataclasses.replace(ours(1), y=5) == ours(1, 5)
+        assert dataclasses.replace(derived(1), name="m") == derived(1, name="m")
+
+    assert sorted(made) == ["Named", "Point"]
+
+
 @pytest.mark.parametrize("options", OPTIONS)
 def test_the_standard_library_takes_the_values(options):
     for ours, theirs in zip(pair(values, **options)[:2], pair(dataclasses, **options)[:2], strict=True):

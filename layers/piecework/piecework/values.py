@@ -33,7 +33,7 @@ class Member:
 
 
 class Standard:
-    """An attribute by which the standard library knows its dataclasses, made when it asks."""
+    """An attribute by which the standard library knows its dataclasses, made when it first asks."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -46,7 +46,9 @@ class Standard:
             parts = {part: getattr(member, part) for part in Member.__slots__}
             given = {part: value for part, value in parts.items() if value is not MISSING}
             members.append((name, Any, dataclasses.field(**given)))
-        return getattr(dataclasses.make_dataclass(owner.__name__, members, frozen=owner.__frozen__), self._name)
+        made = getattr(dataclasses.make_dataclass(owner.__name__, members, frozen=owner.__frozen__), self._name)
+        setattr(owner, self._name, made)
+        return made
 
 
 def _dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False) -> Any:
