@@ -7,18 +7,23 @@ from typing import Any
 import pytest
 
 from piecework.aws.clients import Clients
+from piecework.aws.steps_table import hosted_steps
 from piecework.aws.transport.failures import ServiceRefused
 from piecework.durable.due import Due
 from piecework.errors import PieceworkError, Unavailable
+from piecework.extend.executors import Outcome, SilentLog
 from piecework.jsons.stored import record_of
+from piecework.kernel.hosted.runs import Hosted
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.due_times import EXECUTION_DUE
 from piecework.kernel.model.ports import VersionConflict
 from piecework.kernel.store import items, table, values
 from piecework.kernel.store.hints import KernelHints
+from piecework.kernel.store.hosted import HostedLeases
 from piecework.kernel.streams.hints import Mark, Named, runner_key
 from tests.contract.kernel.test_executions import Stored
-from tests.support.fakes import START_MS, FakeClock
+from tests.support.fakes import START_MS, FakeClock, no_renewal
+from tests.support.kernel.hosted_stage import an_executor
 from tests.support.kernel.stage import KernelStage
 from tests.support.kernel.tables import KernelTables, new_tables
 
@@ -172,6 +177,31 @@ def test_a_command_reads_once_and_writes_one_transaction(stage, sent):
     cost("complete", lambda: stage.intend(session, "complete"))
 
     assert costs == {name: {"batch_get_item": 1, "transact_write_items": 1} for name in costs}
+
+
+def test_a_hosted_execution_with_one_tool_call_costs_the_requests_that_its_page_states(tables, client, sent):
+    wakes, costs, said = [], {}, an_executor("desk", lambda task, run: Outcome(run.tool("hosted.lookup", {"n": 1})))
+    parts = {"can_wake": True, "hosted_names": {"desk"}, "wake": lambda execution_id, delay_ms: wakes.append(delay_ms)}
+    stage = KernelStage(store=tables, clock=FakeClock(START_MS), **parts)
+    leases, steps = HostedLeases(client, tables.table), hosted_steps(client, tables.table, stage.clock)
+    ports = (tables.executions, stage.kernel, leases, steps, lambda _: said, parts["wake"], SilentLog())
+    hosted = Hosted(*ports, clock=stage.clock, renewal=no_renewal)
+    runner = stage.runner("hosted", "one", "hosted.lookup")
+
+    def cost(name: str, command: Any) -> Any:
+        sent.clear()
+        answer = command()
+        costs[name] = sent.total() + len(wakes), sent["transact_write_items"]
+        wakes.clear()
+        return answer
+
+    execution = cost("create", lambda: stage.create(agent_id="desk"))
+    assert cost("ask", lambda: hosted.run_turn(execution, START_MS + 900_000)) == "suspended"
+    job = runner.take("job.assigned")
+    cost("result", lambda: stage.finish(job, {"city": "Zürich"}, "hosted"))
+    assert cost("end", lambda: hosted.run_turn(execution, START_MS + 900_000)) == "completed"
+
+    assert costs == {"create": (2, 1), "ask": (9, 1), "result": (5, 1), "end": (11, 1)}
 
 
 def test_a_creation_without_a_connected_agent_reads_no_execution(stage, sent):
