@@ -17,7 +17,7 @@ from local.build.target import BuildError, Target
 from local.build.tools import find_python
 from local.build.trimming import MODELS, UNREAD
 from local.template import Template
-from tests.support.raw_answers import answering
+from tests.support.misbehaving import answering
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY_DOOR = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}

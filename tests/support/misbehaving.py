@@ -5,12 +5,11 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from tests.support.raw_answers import HEAD_END
-
+HEAD_END = b"\r\n\r\n"
 CLOSE = b"<close>"
 RESET = b"<reset>"
 HANG = b"<hang>"
@@ -44,12 +43,13 @@ class Misbehaving:
 
     def __post_init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"{'https' if self.tls else 'http'}://localhost:{self._listener.getsockname()[1]}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def close(self) -> None:
         for sock in (self._listener, *self._open):
@@ -136,3 +136,13 @@ def misbehaving(*answers: bytes | list[bytes | float], tls: ssl.SSLContext | Non
         yield server
     finally:
         server.close()
+
+
+def answering(*answers: bytes | Sequence[bytes]) -> AbstractContextManager[Misbehaving]:
+    """A running server that closes each connection behind its answer."""
+    return misbehaving(*([*([each] if isinstance(each, bytes) else each), CLOSE] for each in answers))
+
+
+def last(body: bytes, status: int = 200, *lines: str) -> bytes:
+    """A whole answer that says it is the connection's last."""
+    return answer(body, status, "Connection: close", *lines)

@@ -17,8 +17,8 @@ from piecework.worker.chain.exchange import Endpoint
 from piecework.worker.webhook.webhooks import Delivery, Sender, Try
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.hosted_stage import HostedHouse, an_executor
+from tests.support.misbehaving import answering, last
 from tests.support.quiet import QuietLog
-from tests.support.raw_answers import answering, http
 from tests.support.runtime.completions import HeardLog, a_run, a_task, settings
 from tests.support.runtime.flows import FlowBench
 from tests.support.worker.hooks import FakeDeliveries, FakeQueue
@@ -117,7 +117,7 @@ def test_a_models_refusal_leaves_its_status_and_none_of_its_words(model_server, 
 
 def test_a_models_misfit_leaves_one_word():
     log = HeardLog()
-    with answering(http(json.dumps({"choices": [{"message": {"content": SECRET}}]}).encode())) as server:
+    with answering(last(json.dumps({"choices": [{"message": {"content": SECRET}}]}).encode())) as server:
         values = settings(f"{server.url}/v1", REPAIRS="0")
         with pytest.MonkeyPatch.context() as patched:
             for name, value in values.items():
@@ -154,7 +154,7 @@ REFUSALS = {
 def test_what_a_service_refuses_is_logged_by_status_and_code(name):
     status, document, reason = REFUSALS[name]
     warned = Warned()
-    with answering(http(json.dumps(document).encode(), status)) as server:
+    with answering(last(json.dumps(document).encode(), status)) as server:
         Endpoint(server.url, to="facilitator", warn=warned).exchange("POST", "/settle", {"secret": SECRET}, {}, 20)
 
     ((event, fields),) = warned
@@ -164,7 +164,7 @@ def test_what_a_service_refuses_is_logged_by_status_and_code(name):
 
 def test_what_goes_well_leaves_no_line():
     warned = Warned()
-    with answering(http(b'{"success":true,"status":"settled","type":"x"}')) as server:
+    with answering(last(b'{"success":true,"status":"settled","type":"x"}')) as server:
         Endpoint(server.url, warn=warned).exchange("POST", "/settle", {}, {}, 20)
         Fetcher(allow=lambda address: True, warn=warned).get(f"{server.url}/x")
 
@@ -185,7 +185,7 @@ def test_a_call_that_brought_no_answer_says_what_broke_and_whether_it_was_sent()
 
 def test_evidence_that_cannot_be_had_is_logged_by_host_without_its_path():
     warned = Warned()
-    with answering(http(b"", 403)) as server:
+    with answering(last(b"", 403)) as server:
         fetcher = Fetcher(resolve=lambda host, port: ["127.0.0.1"], allow=lambda address: True, warn=warned)
         fetcher.get(f"http://evidence.test:{server.port}/{SECRET.replace(' ', '-')}?token=t")
 

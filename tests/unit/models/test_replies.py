@@ -15,7 +15,7 @@ from piecework.aws.bedrock import BedrockModel
 from piecework.errors import Refused, Retryable, UpstreamFailed
 from piecework.models.completing import Completion
 from piecework.models.openai import OpenAiModel
-from tests.support.raw_answers import answering, http
+from tests.support.misbehaving import answering, last
 from tests.support.runtime.completions import BRAIN, HeardLog, a_run, a_task
 
 TASK = a_task()
@@ -51,8 +51,8 @@ def outcome(model, task=TASK, brain=BRAIN):
 
 def of_chat(raw, task=TASK, *, status=200, brain=BRAIN):
     """The outcome of an endpoint's raw body."""
-    again = http(json.dumps(a_chat(json.dumps(REPAIRED))).encode())
-    with answering(http(raw, status), again) as server:
+    again = last(json.dumps(a_chat(json.dumps(REPAIRED))).encode())
+    with answering(last(raw, status), again) as server:
         return outcome(OpenAiModel(f"{server.url}/v1", "k"), task, brain)
 
 
@@ -122,7 +122,7 @@ def test_of_a_reply_that_was_cut_nothing_is_taken(text):
 
 
 def test_a_reply_that_is_cut_each_time_is_a_permanent_refusal():
-    with answering(http(json.dumps(a_chat("The first", "length")).encode())) as server:
+    with answering(last(json.dumps(a_chat("The first", "length")).encode())) as server:
         assert outcome(OpenAiModel(f"{server.url}/v1", "k")) == DECLINED
         assert len(server.requests) == 2
 
@@ -359,24 +359,24 @@ FORM_REFUSED = {
 def test_an_endpoint_that_cannot_take_the_form_is_asked_once_without_it(name):
     status, document = FORM_REFUSED[name]
     task = a_task({"type": "object", "required": ["answer"]})
-    right = http(json.dumps(a_chat()).encode())
-    with answering(http(json.dumps(document).encode(), status), right) as server:
+    right = last(json.dumps(a_chat()).encode())
+    with answering(last(json.dumps(document).encode(), status), right) as server:
         assert outcome(OpenAiModel(f"{server.url}/v1", "k"), task) == FORTY_TWO
-        sent = [json.loads(request.partition(b"\r\n\r\n")[2]) for request in server.requests]
+        sent = [json.loads(request.body) for request in server.requests]
 
     assert ["response_format" in body for body in sent] == [True, False]
 
 
 @pytest.mark.parametrize("status", [400, 404, 500, 501, 502])
 def test_an_endpoint_that_fails_without_the_form_too_has_failed(status):
-    with answering(http(b'{"error":{"code":"server_error"}}', status)) as server:
+    with answering(last(b'{"error":{"code":"server_error"}}', status)) as server:
         assert outcome(OpenAiModel(f"{server.url}/v1", "k"), a_task({"type": "object"})) == FAILED
         assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 408, 429, 503, 504, 529])
 def test_a_failure_that_is_not_about_the_form_costs_no_second_question(status):
-    with answering(http(b"{}", status)) as server:
+    with answering(last(b"{}", status)) as server:
         assert outcome(OpenAiModel(f"{server.url}/v1", "k"), a_task({"type": "object"})) in {FAILED, LATER}
         assert len(server.requests) == 1
 

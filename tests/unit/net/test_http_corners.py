@@ -24,7 +24,7 @@ from piecework.worker.chain.exchange import Answer, Endpoint, Interrupted, NotSe
 from piecework.worker.webhook.webhooks import SafePost
 from piecework_cli.kernel import KernelClient
 from piecework_cli.output import CommandError
-from tests.support.raw_answers import answering, http
+from tests.support.misbehaving import answering, last
 
 SAID = "as was said"
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": SAID}, "finish_reason": "stop"}
@@ -199,7 +199,7 @@ PACKED = {
 def test_a_service_that_packs_unasked_is_understood(caller, name):
     coding, body, expected = PACKED[name]
 
-    with answering(http(body, 200, f"Content-Encoding: {coding}")) as server:
+    with answering(last(body, 200, f"Content-Encoding: {coding}")) as server:
         assert caller(server) == expected
 
 
@@ -307,7 +307,7 @@ def test_many_threads_may_look_the_same_name_up_at_once():
         together.wait(60)
         return Fetcher(resolve=resolve, allow=lambda address: True, timeout_seconds=60).get(url).status
 
-    with answering(http(b"x")) as server, ThreadPoolExecutor(16) as pool:
+    with answering(last(b"x")) as server, ThreadPoolExecutor(16) as pool:
         for _ in range(10):
             assert set(pool.map(get, [f"http://evidence.test:{server.port}/x"] * 16)) == {200}
 
@@ -315,7 +315,7 @@ def test_many_threads_may_look_the_same_name_up_at_once():
 
 
 def test_a_body_over_the_limit_is_cut_off_whether_announced_or_not():
-    for raw in (http(b"x" * 200), OK + b"\r\n" + b"x" * 200):
+    for raw in (last(b"x" * 200), OK + b"\r\n" + b"x" * 200):
         with answering(raw) as server, pytest.raises(BodyTooLarge):
             Fetcher(allow=lambda address: True, body_limit=100).get(f"{server.url}/x")
 
