@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from piecework.clock import now_in_ms
 from piecework.jsons import loads
-from piecework.kernel.policy import Call, Policy, Verdict
-from piecework.kernel.policy.rules import PerAgent, Rule, RuleSet, explained
+from piecework.kernel.policy.rules import PerAgent, Policy, Rule, RuleSet, explained
 from piecework.kernel.policy.sources import load_path
+from piecework.kernel.policy.verdicts import Call, Verdict
 from piecework_cli.output import CommandError
 
 if TYPE_CHECKING:

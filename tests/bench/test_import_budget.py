@@ -96,6 +96,13 @@ def test_a_function_imports_no_heavy_package_that_it_does_not_need(function, exe
     assert imported(f"import {function}.app", executors) <= BUDGETS.get(function, set())
 
 
+def test_due_times_are_looked_at_without_the_rules_of_a_policy(executors):
+    loaded = set(run("-c", "import kernel.due.app, sys; print(*sys.modules)", first=executors).split())
+
+    assert "piecework.kernel.policy" in loaded
+    assert {f"piecework.kernel.policy.{name}" for name in ("rules", "conditions", "schedules")} & loaded == set()
+
+
 @pytest.mark.parametrize("kind", ["snap-start", "provisioned-concurrency"])
 def test_a_start_that_nobody_waits_for_imports_what_a_wrong_body_and_a_bug_need(kind, executors):
     needed = {"pydantic", "aws_lambda_powertools"}

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from piecework.kernel.policy import Call, RateWindows
 from piecework.kernel.policy.loading import load_file
 from piecework.kernel.policy.rules import RuleSet
-from piecework.kernel.policy.windows import Window, window_id
+from piecework.kernel.policy.verdicts import Call
+from piecework.kernel.policy.windows import RateWindows, Window, window_id
 from tests.support.fakes import START_MS
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from piecework.errors import SettingsError
-from piecework.kernel.policy import PERMISSIVE, SECURE, PolicyInvalid
 from piecework.kernel.policy.loading import load_directory, load_file
-from piecework.kernel.policy.reading import read_document
+from piecework.kernel.policy.reading import PolicyInvalid, read_document
+from piecework.kernel.policy.rules import PERMISSIVE, SECURE
 from piecework.kernel.policy.sources import PolicySettings, policy_from
 from piecework_cli.main import main
 from tests.support.kernel.policies import a_call, a_policy

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from piecework.kernel.policy import PERMISSIVE, SECURE, Decision, PolicyInvalid, RateLimit, Verdict
 from piecework.kernel.policy.loading import load_directory
-from piecework.kernel.policy.rules import explained
+from piecework.kernel.policy.reading import PolicyInvalid
+from piecework.kernel.policy.rules import PERMISSIVE, SECURE, explained
+from piecework.kernel.policy.verdicts import Decision, RateLimit, Verdict
 from tests.support.kernel.policies import a_call, a_policy
 
 EXAMPLE_A = """
