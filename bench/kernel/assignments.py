@@ -99,7 +99,7 @@ class _Door:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.send, method, path, body)
 
     async def complete(self, assigned: Any) -> None:
-        """End an execution for its agent, so that its deadlines are no load for what follows."""
+        """End an execution for its agent, so that its deadlines do not disturb what follows."""
         ids = {name: assigned[name] for name in ("execution_id", "session_id")}
         await self.ask("POST", "/v0/agents/intent", {**ids, "intent": {"type": "complete"}})
 

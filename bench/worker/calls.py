@@ -105,7 +105,7 @@ def hired(worker: Worker, stub: StubFacilitator, sent: Sent) -> Task:
     return Task(steps, len(body["deliverables"]), took, waited)
 
 
-def event(method: str, resource: str, headers: Mapping[str, str], body: Any) -> dict[str, Any]:
+def event(method: str, resource: str, headers: Mapping[str, str], body: object) -> dict[str, Any]:
     """A proxy event with the members that the door reads."""
     many = {"Content-Type": ["application/json"]} | {name: [value] for name, value in headers.items()}
     return {

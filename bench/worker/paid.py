@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bench.cold.starts import BenchFailed
 from bench.figures import Samples, spread
@@ -75,7 +75,7 @@ class _Seller:
         self._send("/contracts", {"contract": contract}, {}, 201)
         return {"X-Contract-ID": contract["contract_id"]}
 
-    def _send(self, path: str, body: Any, headers: Mapping[str, str], status: int) -> Mapping[str, str]:
+    def _send(self, path: str, body: object, headers: Mapping[str, str], status: int) -> Mapping[str, str]:
         self._connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **headers})
         answer = self._connection.getresponse()
         text = answer.read()

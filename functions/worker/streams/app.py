@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
 
 from anyio import CancelScope
 from fastapi import FastAPI, Request, Response
@@ -11,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from piecework.errors import PieceworkError
-from piecework.jsons import loads
+from piecework.jsons import Json, loads
 from piecework.worker.cors import cors_headers
 from piecework.worker.door import error_response
 from piecework.worker.ids import new_request_id, task_id
@@ -135,7 +134,7 @@ def _asked(request: Request, task: str) -> tuple[str, str, str]:
     return contract, named, last_id
 
 
-def _context(request: Request) -> dict[str, Any]:
+def _context(request: Request) -> dict[str, Json]:
     """What the edge says about a request, as it tells the adapter; empty without an edge."""
     context = loads(request.headers.get("x-amzn-request-context", "{}"))
     return context if isinstance(context, dict) else {}

@@ -193,7 +193,7 @@ def json_answer(request: Request, answer: Answer, limit: int) -> dict[str, Any]:
 
 
 def _members(text: bytes) -> dict[str, Any] | None:
-    """The members of an object of JSON, or None: not even an answer without members is empty."""
+    """The members of a JSON object; None for anything else, as for an empty body, which no service sends."""
     try:
         parsed = loads(text)
     except (ValueError, RecursionError):

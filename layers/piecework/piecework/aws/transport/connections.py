@@ -5,8 +5,8 @@ here together. Answers are held to the standard all the same: a broken or oversi
 is used again only if its last answer was read to its very end.
 
 A kept connection may be dead: the environment was frozen meanwhile, or AWS closed it. One that has anything to read,
-or that was not used for a while by the clock on the wall (which goes on during a freeze), is not used again. Nor does a
-process that was forked use those of the one it came from.
+or that was not used for a while by the clock on the wall (which goes on during a freeze), is not used again. A
+forked process does not use the connections of its parent.
 """
 
 from __future__ import annotations

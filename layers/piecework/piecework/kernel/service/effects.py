@@ -30,7 +30,7 @@ def follow(change: Change, effects: Iterable[Effect]) -> bool:
             has_moved = bool(effect(change)) or has_moved
         except PieceworkError as error:  # a store is out of reach
             LOG.warning("%s did not follow a commit: %s", _name(effect), error)
-        except Exception:
+        except Exception:  # the change is stored: a bug in what follows must not answer that it failed
             LOG.exception("%s did not follow a commit", _name(effect))
     return has_moved
 

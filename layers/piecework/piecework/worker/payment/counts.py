@@ -57,7 +57,7 @@ class SettlementCounts:
     def _count(self, *metrics: str) -> None:
         try:
             self.count(metrics)
-        except Exception:  # the money has moved, or it has not
+        except Exception:  # whatever counting meets, it changes nothing of a settlement that is over
             LOG.exception("a settlement was not counted")
 
 
