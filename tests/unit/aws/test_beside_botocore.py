@@ -124,6 +124,7 @@ CALLS = {
         },
     ),
     "get object": ("s3", "get_object", OBJECT),
+    "get an odd key": ("s3", "get_object", {"Bucket": "piecework-b", "Key": "../..//a/./?b#c=&d"}),
     "get a part": ("s3", "get_object", {**OBJECT, "Range": "bytes=0-65536"}),
     "head": ("s3", "head_object", OBJECT),
     "delete object": ("s3", "delete_object", OBJECT),
