@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from piecework import jsons
 from piecework.errors import BadRequest
-from piecework.jsons import I64_MIN, MAX_DEPTH_IN, U64_MAX, canonical, check_depth, digest, loads
+from piecework.jsons import I64_MIN, MAX_DEPTH_IN, U64_MAX, canonical, check_depth, digest, loads, older_canonical
+from piecework.jsons.numerals import MAX_NESTING
 
 VECTOR = (
     r'{"answer":"café ☕","big":1e+16,"confidence":0.5,"n":3,"nest":{"a":"x\ty/z","b":[1,null,true]},'
@@ -147,6 +149,32 @@ def test_endless_nesting_is_not_written_whatever_the_recursion_limit(limit):
         sys.setrecursionlimit(before)
         while deep:  # taken apart by hand: letting go of it at once would recurse as deep
             deep = deep.pop()
+
+
+@pytest.fixture
+def raised_limit():
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize("write", [canonical, older_canonical])
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["lists", "objects"])
+def test_a_raised_recursion_limit_allows_a_thousand_containers(raised_limit, write, wrap):
+    value = 1
+    for _ in range(MAX_NESTING):
+        value = wrap(value)
+
+    write(value)
+    with pytest.raises(ValueError):
+        write(wrap(value))
+
+
+def test_a_wide_value_is_written_without_a_walk_over_it(raised_limit, monkeypatch):
+    monkeypatch.setattr(jsons, "_check_nesting", lambda value: pytest.fail("walked"))
+
+    assert canonical([{"a": [1.5, "x"]}] * 400) == b"[" + b",".join([b'{"a":[1.5,"x"]}'] * 400) + b"]"
 
 
 @given(values)

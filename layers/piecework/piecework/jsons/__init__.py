@@ -105,7 +105,9 @@ def canonical(value: Json) -> bytes:
     try:
         if holds_written(value):
             return _write(value).encode("utf-8")
-        raw = _plain_writing(value)
+        raw = _plain_writing(value)  # `holds_written` has refused a nesting that the stack does not hold
+        if _may_nest_deep(raw):
+            _check_nesting(value)
         return _write(json.loads(raw)).encode("utf-8") if _EXPONENT.search(raw) else raw  # read back: keys are text
     except (TypeError, RecursionError, OverflowError) as error:
         raise ValueError(f"not a JSON value: {type(error).__name__}") from None
@@ -118,6 +120,8 @@ def older_canonical(value: Json) -> bytes:
         ValueError: as `canonical`, or a number is beyond a double.
     """
     try:
+        if _is_limit_raised():
+            _check_nesting(value)
         raw = _plain_writing(value)  # a number that keeps its text becomes a double, or all its digits
         if _EXPONENT.search(raw) or _LONG_INTEGER in raw.translate(_DIGITS_TO_ZERO):
             return _write(json.loads(raw, parse_int=_integer)).encode("utf-8")
@@ -156,9 +160,16 @@ def check_depth(raw: bytes, limit: int) -> None:
 
 
 def _plain_writing(value: Json) -> bytes:
-    if sys.getrecursionlimit() > SAFE_RECURSION:
-        _check_nesting(value)
     return "".join(_encode(value, 0)).encode("utf-8")
+
+
+def _may_nest_deep(raw: bytes) -> bool:
+    """Whether bytes may hold more than `MAX_NESTING` containers in each other, and the interpreter did not look."""
+    return _is_limit_raised() and raw.count(b"[") + raw.count(b"{") > MAX_NESTING
+
+
+def _is_limit_raised() -> bool:
+    return sys.getrecursionlimit() > SAFE_RECURSION
 
 
 def _check_nesting(value: Json) -> None:
