@@ -10,6 +10,7 @@ from piecework.durable.artifacts import ARTIFACT_LIMIT
 from piecework.durable.pieces import LEASE_MS
 from piecework.errors import Internal, Unprocessable
 from piecework.extend.executors import Outcome, Refused, Retryable
+from piecework.jsons import canonical, loads
 from piecework.runtime.execute.flow import StoredFailure
 from piecework.schemas import SchemaRejected
 from tests.support.runtime.flows import FlowBench, answering
@@ -73,6 +74,20 @@ def test_evidence_and_artifacts_are_attached_and_can_be_fetched():
         "producer": "family/probe",
     }
     assert served.data == b"bytes"
+
+
+def test_an_answer_is_in_canonical_form_whatever_it_holds():
+    def work(task, run):
+        run.evidence("é\n1e-7")
+        run.evidence('{"b":1,"a":[]}', "application/json")
+        run.artifact("a.txt", b"bytes", "text/plain")
+        run.artifact("b.txt", b"more", "text/plain")
+        return Outcome({"small": 1e-7, "answer": "x", "b": {10: 1, 9: 2}})
+
+    body = FlowBench(work).execute().body
+
+    assert canonical(loads(body)) == body
+    assert len(json.loads(body)["evidence_inline"]) == len(json.loads(body)["evidence_refs"]) == 2
 
 
 def test_an_artifact_over_the_limit_is_dropped_not_the_answer():

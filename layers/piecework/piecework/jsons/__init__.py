@@ -102,13 +102,25 @@ def canonical(value: Json) -> bytes:
     Raises:
         ValueError: the value is not JSON: NaN, infinity, a lone surrogate, a foreign type or endless nesting.
     """
+    if not holds_written(value):
+        return canonical_of_plain(value)
     try:
-        if holds_written(value):
-            return _write(value).encode("utf-8")
-        raw = _plain_writing(value)  # `holds_written` has refused a nesting that the stack does not hold
+        return _write(value).encode("utf-8")
+    except (TypeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"not a JSON value: {type(error).__name__}") from None
+
+
+def canonical_of_plain(value: Json) -> bytes:
+    """As `canonical`, for a value that `holds_written` has walked: it refuses a nesting that the stack does not hold.
+
+    Raises:
+        ValueError: as `canonical`.
+    """
+    try:
+        raw = _plain_writing(value)
         if _may_nest_deep(raw):
             _check_nesting(value)
-        return _write(json.loads(raw)).encode("utf-8") if _EXPONENT.search(raw) else raw  # read back: keys are text
+        return _write(json.loads(raw)).encode("utf-8") if _may_hold_exponent(raw) else raw  # read back: keys are text
     except (TypeError, RecursionError, OverflowError) as error:
         raise ValueError(f"not a JSON value: {type(error).__name__}") from None
 
@@ -123,7 +135,7 @@ def older_canonical(value: Json) -> bytes:
         if _is_limit_raised():
             _check_nesting(value)
         raw = _plain_writing(value)  # a number that keeps its text becomes a double, or all its digits
-        if _EXPONENT.search(raw) or _LONG_INTEGER in raw.translate(_DIGITS_TO_ZERO):
+        if _may_hold_exponent(raw) or _LONG_INTEGER in raw.translate(_DIGITS_TO_ZERO):
             return _write(json.loads(raw, parse_int=_integer)).encode("utf-8")
         return raw
     except (TypeError, RecursionError, OverflowError) as error:
@@ -163,9 +175,13 @@ def _plain_writing(value: Json) -> bytes:
     return "".join(_encode(value, 0)).encode("utf-8")
 
 
+def _may_hold_exponent(raw: bytes) -> bool:
+    return (b"e-" in raw or b"e+" in raw) and _EXPONENT.search(raw) is not None
+
+
 def _may_nest_deep(raw: bytes) -> bool:
     """Whether bytes may hold more than `MAX_NESTING` containers in each other, and the interpreter did not look."""
-    return _is_limit_raised() and raw.count(b"[") + raw.count(b"{") > MAX_NESTING
+    return len(raw) > 2 * MAX_NESTING and _is_limit_raised() and raw.count(b"[") + raw.count(b"{") > MAX_NESTING
 
 
 def _is_limit_raised() -> bool:

@@ -8,7 +8,7 @@ repeat, whichever of them wrote the row.
 import hashlib
 from typing import NamedTuple
 
-from piecework.jsons import Json, canonical, older_canonical
+from piecework.jsons import Json, canonical, canonical_of_plain, older_canonical
 from piecework.jsons.numerals import holds_written
 
 
@@ -26,9 +26,10 @@ class Fingerprint(NamedTuple):
 
 def fingerprint(value: Json) -> Fingerprint:
     """The fingerprint of a payload that `loads_exact` read."""
-    exact = _sha256(canonical(value))
     if not holds_written(value):
-        return Fingerprint(exact, exact)
+        both = _sha256(canonical_of_plain(value))
+        return Fingerprint(both, both)
+    exact = _sha256(canonical(value))
     try:
         return Fingerprint(_sha256(older_canonical(value)), exact)
     except ValueError:  # a number beyond a double: older code refuses it and did not write a row

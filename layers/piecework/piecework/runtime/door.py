@@ -65,8 +65,9 @@ def serve(
     except Exception:  # noqa: BLE001  # the door's outer edge: a bug is logged and answered without its text
         to.bug(name)
         response = error_response(Internal("internal error; the runtime's log has it"))
-    to.outcome(name, {**response.facts, "status": response.status, "trace_id": request.trace_id}, response.counts)
-    return response.to_proxy(request.trace_id)
+    trace_id = request.trace_id
+    to.outcome(name, {**response.facts, "status": response.status, "trace_id": trace_id}, response.counts)
+    return response.to_proxy(trace_id)
 
 
 def check_route(request: Request) -> None:

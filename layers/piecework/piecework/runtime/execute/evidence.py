@@ -28,31 +28,36 @@ _SIGNATURES: Final = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"\x1a\x45\xdf\xa3",
 _RIFF_KINDS: Final = (b"WAVE", b"WEBP", b"AVI ")
 
 
-def admit(evidence: Iterable[Evidence], policy: EvidencePolicy, room: int = TOTAL_BYTES) -> list[Evidence]:
-    """The evidence that the kernel accepts, in order, within `room` bytes of escaped JSON."""
+def admit(evidence: Iterable[Evidence], policy: EvidencePolicy, room: int = TOTAL_BYTES) -> list[bytes]:
+    """The evidence that the kernel accepts, in order and as canonical JSON, within `room` bytes."""
     limit = min(policy.max_inline_evidence_bytes, INLINE_EVIDENCE_BYTES)
-    admitted: list[Evidence] = []
+    admitted: list[bytes] = []
     for item in evidence:
         fitting = _fit(item, policy.inline_mime_allowlist, limit)
         if fitting is None:
             continue
-        size = len(canonical({"mime": fitting.mime, "content": fitting.content})) + 1
+        raw = canonical({"mime": fitting.mime, "content": fitting.content})
+        size = len(raw) + 1
         if size <= room:
             room -= size
-            admitted.append(fitting)
+            admitted.append(raw)
     return admitted
 
 
-def admit_refs(refs: Sequence[dict[str, Json]], verify_cost_units: int | None) -> list[dict[str, Json]]:
-    """The references that fit the kernel's event and the verify budget, which pays one unit per distinct digest."""
+def admit_refs(refs: Sequence[dict[str, Json]], verify_cost_units: int | None) -> list[bytes]:
+    """The references, as canonical JSON, that fit the kernel's event and the verify budget.
+
+    The budget pays one unit per distinct digest.
+    """
     affordable = len(refs) if verify_cost_units is None else max(0, verify_cost_units - VERDICT_UNITS)
-    room, digests, admitted = TOTAL_BYTES - len("[]"), set[str](), []
+    room, digests, admitted = TOTAL_BYTES - len("[]"), set[str](), list[bytes]()
     for ref in refs:
-        size = len(canonical(ref)) + 1
+        raw = canonical(ref)
+        size = len(raw) + 1
         if size <= room and (str(ref["digest"]) in digests or len(digests) < affordable):
             room -= size
             digests.add(str(ref["digest"]))
-            admitted.append(ref)
+            admitted.append(raw)
     return admitted
 
 

@@ -29,6 +29,7 @@ OUTPUT_BYTES: Final = 65_536  # of canonical JSON; the kernel refuses a larger c
 MOST_READ: Final = 4 * OUTPUT_BYTES  # of the executor's own text; the form that all kernels share may be shorter
 TOO_LARGE: Final = f"the output is over {OUTPUT_BYTES} bytes"
 FAILS_MINIMAL: Final = "the output fails the kernel's own check of type, required or properties"
+ANSWER: Final = b'{"candidate_output":%s,"evidence_inline":[%s],"evidence_refs":[%s]}'  # canonical, as its parts are
 MIME_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+(?:; ?[a-z0-9-]+=[a-zA-Z0-9.+-]+)?")
 MAKER_CHARACTERS: Final = 200  # of an executor's and its model's name
 UNKNOWN_MIME: Final = "application/octet-stream"
@@ -257,17 +258,11 @@ class Execute:
     def _response(self, order: Order, run: Run, outcome: Outcome, output: Json, public_url: str) -> bytes:
         artifacts = [*run.collected_artifacts, *outcome.deliverables]
         made_by = f"{self._producer}/{name_of_maker(order, run)}"
-        refs = [ref for artifact in artifacts if (ref := self._ref(artifact, public_url, made_by)) is not None]
-        refs = admit_refs(refs, order.contract.verify_cost_units)
-        room = TOTAL_BYTES - len(canonical(refs))
-        inline = admit([*run.collected_evidence, *outcome.evidence], order.contract.evidence_policy, room)
-        return canonical(
-            {
-                "candidate_output": output,
-                "evidence_inline": [{"mime": item.mime, "content": item.content} for item in inline],
-                "evidence_refs": refs,
-            }
-        )
+        named = [ref for artifact in artifacts if (ref := self._ref(artifact, public_url, made_by)) is not None]
+        refs = b",".join(admit_refs(named, order.contract.verify_cost_units))
+        room = TOTAL_BYTES - len(b"[%s]" % refs)
+        inline = b",".join(admit([*run.collected_evidence, *outcome.evidence], order.contract.evidence_policy, room))
+        return ANSWER % (canonical(output), inline, refs)
 
     def _ref(self, artifact: Artifact, public_url: str, made_by: str) -> dict[str, Json] | None:
         if len(artifact.data) > ARTIFACT_LIMIT:
