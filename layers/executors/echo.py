@@ -10,7 +10,6 @@ from typing import Final
 
 from piecework.executors import Outcome, Refused, Run, Task, executor
 from piecework.jsons import Json, canonical
-from piecework.samples import ANY_TEXT, CannotFill, fill
 from piecework.schemas import SchemaRejected
 
 CONFIDENCE: Final = 0.93
@@ -30,7 +29,7 @@ def echo(task: Task, run: Run) -> Outcome:
     answer = _answer(task)
     try:
         output = _output(task, answer)
-    except (CannotFill, SchemaRejected) as error:
+    except SchemaRejected as error:
         raise Refused(f"{UNFIT}: {error}") from None
     named = output.get("answer") if isinstance(output, dict) else None
     record = f"{task.task_id}|{task.execution_id}|{named if isinstance(named, str) else answer}"
@@ -54,11 +53,20 @@ def _output(task: Task, answer: str) -> Json:
     for candidate in (*_earlier_answers(task), *_reference_answers(task, answer)):
         if task.problem(candidate) is None:
             return candidate
+    return _filled(task, answer)
+
+
+def _filled(task: Task, answer: str) -> Json:
+    from piecework.samples import ANY_TEXT, CannotFill, fill  # an ordinary schema does without it
+
     hints = {**_reference(task, answer), ANY_TEXT: answer.partition("::")[2]}
-    filled = fill(task.output_schema, hints)
+    try:
+        filled = fill(task.output_schema, hints)
+    except CannotFill as error:
+        raise Refused(f"{UNFIT}: {error}") from None
     problem = task.problem(filled)
     if problem is not None:
-        raise CannotFill(problem)
+        raise Refused(f"{UNFIT}: {problem}")
     return filled
 
 

@@ -1,5 +1,6 @@
 """What each function imports before its first request: what costs a cold start stays with who needs it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.cold.starts import aws
+from bench.contenders import EXECUTE, event, fresh
 from bench.worker.hiring import variables
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +33,7 @@ HEAVY = (
     *("requests", "urllib3", "aws_lambda_powertools", "aws_lambda_powertools.utilities.parameters"),
 )
 FUNCTIONS = {".".join(file.parts[-3:-1]) for file in (ROOT / "functions").glob("*/*/app.py")}
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 STREAMS = {"worker.streams", "kernel.streams"}  # web servers, with packages of their own
 BUDGETS = {  # of those that need something heavy
     "runtime.execute": {"jsonschema_rs"},
@@ -114,3 +118,17 @@ def test_a_right_body_is_read_without_pydantic(executors):
     body = {"execution_id": "e", "session_id": "s", "intent": {"type": "invoke_tool", "tool_id": "t", "remote": True}}
 
     assert "pydantic" not in imported(f"from kernel.http.agents import IntentBody as B; B.of({body})", executors)
+
+
+def test_a_first_answer_imports_neither_tables_of_unicode_nor_samples(executors):
+    """The names of AWS are ASCII, and an ordinary schema takes the default executor's reference answer."""
+    code = (
+        "import json, sys; from types import SimpleNamespace; from runtime.execute.app import handler\n"
+        "context = SimpleNamespace(get_remaining_time_in_millis=lambda: 29_000)\n"
+        f"print(handler(json.loads({json.dumps(fresh(event(EXECUTE)))!r}), context)['statusCode'], *sys.modules)"
+    )
+    with aws() as endpoint:
+        status, *loaded = run("-c", code, first=executors, **endpoint, **KEYS).splitlines()[-1].split()
+
+    assert status == "200" and "executors.echo" in loaded
+    assert not {"encodings.idna", "piecework.samples"}.intersection(loaded)

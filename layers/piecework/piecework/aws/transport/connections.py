@@ -116,13 +116,14 @@ class Connections:
         sock.close()
 
     def _opened(self, origin: Origin) -> socket.socket:
-        sock = socket.create_connection((origin.host, origin.port), self._limits.connect_seconds)
+        host = _encoded(origin.host)
+        sock = socket.create_connection((host, origin.port), self._limits.connect_seconds)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.settimeout(self._limits.read_seconds)
             if origin.is_tls:
                 tls = trusted(self._env.get("AWS_CA_BUNDLE") or "")
-                sock = tls.wrap_socket(sock, server_hostname=origin.host, suppress_ragged_eofs=False)
+                sock = tls.wrap_socket(sock, server_hostname=host, suppress_ragged_eofs=False)
         except OSError:
             sock.close()
             raise
@@ -135,6 +136,11 @@ def trusted(bundle: str) -> ssl.SSLContext:
         if bundle not in _read:
             _read[bundle] = ssl.create_default_context(cafile=bundle or None)
         return _read[bundle]
+
+
+def _encoded(host: str) -> bytes:
+    """A host's name as it is looked up and verified; for a text Python would import its tables of Unicode."""
+    return host.encode("ascii" if host.isascii() else "idna")
 
 
 def unpacked(answer: Answer, limit: int) -> bytes:
