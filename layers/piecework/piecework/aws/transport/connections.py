@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from os import getpid
 from threading import Lock
 from time import monotonic, time
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from zlib import MAX_WBITS, decompressobj
 from zlib import error as ZlibError
 
@@ -117,7 +117,8 @@ class Connections:
 
     def _opened(self, origin: Origin) -> socket.socket:
         host = _encoded(origin.host)
-        sock = socket.create_connection((host, origin.port), self._limits.connect_seconds)
+        address: tuple[Any, int] = (host, origin.port)  # bytes are taken too, and need no codec
+        sock = socket.create_connection(address, self._limits.connect_seconds)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.settimeout(self._limits.read_seconds)
