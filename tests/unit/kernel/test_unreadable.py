@@ -131,6 +131,22 @@ def test_the_loss_of_an_agent_ends_all_its_sessions_but_this_one(stage, spoil):
     assert stage.store.agents.find("triage", "one"), "who can read it ends its session, too"
 
 
+def test_what_several_sessions_meet_at_the_end_is_all_told(stage, spoil, caplog):
+    agent = stage.agent()
+    names = created(stage, 3)
+    agent.look()
+    spoil(names[0])
+    spoil(names[2])
+    agent.close()
+    stage.clock.move(10)
+
+    [due] = stage.store.due_times.ripe(AGENT_DUE, stage.clock())
+    with pytest.raises((PieceworkError, TypeError)):
+        stage.liveness.check(due)
+
+    assert [record.exc_info is not None for record in caplog.records if "further session" in record.message] == [True]
+
+
 def test_a_call_is_answered_though_what_follows_it_meets_a_bug(stage, monkeypatch):
     agent = stage.agent()
     execution_id = stage.create()

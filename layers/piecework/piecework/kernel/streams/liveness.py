@@ -11,6 +11,7 @@ a stream that lives tries to renew its lease every half second: it has the rest 
 seconds, to answer.
 """
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
@@ -25,6 +26,7 @@ from piecework.kernel.service.service import Kernel
 from piecework.kernel.streams.feeds import give_back
 from piecework.values import dataclass
 
+LOG: Final = logging.getLogger(__name__)
 DOUBT_MS: Final = 3_000  # for an open stream to answer a doubt; it tries every half second
 LINGER_MS: Final = 6_000  # a command gives up after 4 s of pauses, so nothing is decided later from an ended lease
 
@@ -140,17 +142,19 @@ class Liveness:
             self.due_times.put(due)
 
     def _end_sessions(self, consumer: Consumer) -> bool:
-        """Whether there were any. What one execution meets is raised when all others have had their turn."""
+        """Whether there were any. What an execution meets is raised, or logged, when all others have had their turn."""
         has_ended, trouble = False, list[Exception]()
         for execution_id in self.stores.agents.sessions(consumer.agent_id, consumer.consumer_id):
             try:
                 has_ended = self._end_session(execution_id, consumer) or has_ended
             except Unavailable:
                 raise
-            except Exception as error:  # noqa: BLE001  # the last one is raised
+            except Exception as error:  # noqa: BLE001  # the first is raised below, the others are logged
                 trouble.append(error)
+        for further in trouble[1:]:
+            LOG.warning("a further session was not ended", exc_info=further)
         if trouble:
-            raise trouble[-1]
+            raise trouble[0]
         return has_ended
 
     def _end_session(self, execution_id: str, consumer: Consumer) -> bool:
