@@ -80,7 +80,7 @@ def run_executor(
     order = _order(executor, asked, output_schema or {}, profile)
     run = _run(ran, steps or KeptSteps(), tools, executor.max_duration_ms if remaining_ms is None else remaining_ms)
     outcome = executor(task_of(order, int(time.time() * 1000) + run.remaining_ms()), run)
-    ran.output, problem = order.judge(outcome.output)
+    ran.output, problem, _ = order.judge(outcome.output)
     if problem is not None:
         raise NoValidOutput(f"no output that fits output_schema: {problem}")
     ran.is_partial, ran.facts = outcome.is_partial, run.facts

@@ -73,10 +73,11 @@ KNOWN: Final[Mapping[str, Any]] = {
 
 
 class Judged(NamedTuple):
-    """An output as readers get it (tuples become lists), and why it is refused, if it is."""
+    """An output as readers get it (tuples become lists), why it is refused, if it is, and else its canonical bytes."""
 
     output: Json
     problem: str | None
+    raw: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Order:
     def _judged(self, output: Json, raw: bytes) -> Judged:
         if len(raw) > OUTPUT_BYTES:
             return Judged(None, TOO_LARGE)
-        return Judged(output, self._problem(output))
+        return Judged(output, self._problem(output), raw)
 
     def _problem(self, output: Json) -> str | None:
         if output is None:
@@ -250,19 +251,19 @@ class Execute:
             self._log.warning("executor_failed", executor=order.executor.name, **fault_of(bug))
             raise Internal("the executor failed; the runtime's log has the reason") from bug
         run.right.check()  # before storing anything
-        output, problem = order.judge(outcome.output)
-        if problem is not None:
-            return _failure("no_valid_output", f"no output that fits output_schema: {problem}")
-        return Result(self._response(order, run, outcome, output, public_url))
+        judged = order.judge(outcome.output)
+        if judged.problem is not None:
+            return _failure("no_valid_output", f"no output that fits output_schema: {judged.problem}")
+        return Result(self._response(order, run, outcome, judged.raw, public_url))
 
-    def _response(self, order: Order, run: Run, outcome: Outcome, output: Json, public_url: str) -> bytes:
+    def _response(self, order: Order, run: Run, outcome: Outcome, output: bytes, public_url: str) -> bytes:
         artifacts = [*run.collected_artifacts, *outcome.deliverables]
         made_by = f"{self._producer}/{name_of_maker(order, run)}"
         named = [ref for artifact in artifacts if (ref := self._ref(artifact, public_url, made_by)) is not None]
         refs = b",".join(admit_refs(named, order.contract.verify_cost_units))
         room = TOTAL_BYTES - len(b"[%s]" % refs)
         inline = b",".join(admit([*run.collected_evidence, *outcome.evidence], order.contract.evidence_policy, room))
-        return ANSWER % (canonical(output), inline, refs)
+        return ANSWER % (output, inline, refs)
 
     def _ref(self, artifact: Artifact, public_url: str, made_by: str) -> dict[str, Json] | None:
         if len(artifact.data) > ARTIFACT_LIMIT:
