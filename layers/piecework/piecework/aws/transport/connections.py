@@ -140,8 +140,8 @@ def trusted(bundle: str) -> ssl.SSLContext:
 
 
 def _encoded(host: str) -> bytes:
-    """A host's name as it is looked up and verified; for a text Python would import its tables of Unicode."""
-    return host.encode("ascii" if host.isascii() else "idna")
+    """A host's name, which `origin_of` holds to ASCII; for a text Python would import its tables of Unicode."""
+    return host.encode("ascii")
 
 
 def unpacked(answer: Answer, limit: int) -> bytes:
