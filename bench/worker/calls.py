@@ -14,13 +14,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from bench.runtime.fakes import Context
 from bench.sent import Sent
 from bench.worker.hiring import SEEKER_KEY, TASK, facilitator, payment, variables
 from local.demo_hire import signed_contract
 from local.facilitator.server import StubFacilitator
+from piecework.jsons import Json
 
 PUBLIC_URL: Final = "https://worker.example.com"
 ROUNDS: Final = 15
@@ -49,7 +50,7 @@ class Worker:
         told(self._contracts(event("POST", "/contracts", {}, {"contract": contract}), Context()), 201)
         return str(contract["contract_id"])
 
-    def execute(self, contract_id: str, status: int, **headers: str) -> dict[str, Any]:
+    def execute(self, contract_id: str, status: int, **headers: str) -> dict[str, Json]:
         """The answer to POST /execute."""
         sent = {"X-Contract-ID": contract_id, **headers}
         return told(self._hire(event("POST", "/execute", sent, TASK), Context()), status)
@@ -61,7 +62,7 @@ class Worker:
         told(self._hire({**asked, **path}, Context()), 200)
 
 
-def measure(rounds: int = ROUNDS) -> dict[str, Any]:
+def measure(rounds: int = ROUNDS) -> dict[str, Json]:
     """Requests by step, as figures of the report; the last task's."""
     with facilitator() as stub:
         os.environ |= variables("HireFunction", PUBLIC_URL, stub.url)
@@ -105,7 +106,7 @@ def hired(worker: Worker, stub: StubFacilitator, sent: Sent) -> Task:
     return Task(steps, len(body["deliverables"]), took, waited)
 
 
-def event(method: str, resource: str, headers: Mapping[str, str], body: object) -> dict[str, Any]:
+def event(method: str, resource: str, headers: Mapping[str, str], body: object) -> dict[str, Json]:
     """A proxy event with the members that the door reads."""
     many = {"Content-Type": ["application/json"]} | {name: [value] for name, value in headers.items()}
     return {
@@ -119,7 +120,7 @@ def event(method: str, resource: str, headers: Mapping[str, str], body: object) 
     }
 
 
-def told(answer: dict[str, Any], status: int) -> dict[str, Any]:
+def told(answer: dict[str, Json], status: int) -> dict[str, Json]:
     """The answer, if it has the expected status."""
     if answer["statusCode"] != status:
         raise SystemExit(f"answered {answer['statusCode']} and not {status}: {answer['body'][:500]}")

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from local.facilitator.rules import TOKENS, typed_transfer
 from local.facilitator.server import StubFacilitator
@@ -14,6 +14,7 @@ from local.gateway.lambdas.variables import EMULATED_KEY, FILES_KEY, ROOT
 from local.gateway.routes import api_of
 from local.run import WORKER
 from local.template import Template
+from piecework.jsons import Json
 
 SEEKER_KEY: Final = "0x" + "11" * 32  # a public development key
 TASK: Final = {"brief": "hello"}
@@ -55,7 +56,7 @@ def payment(required: str) -> str:
     from eth_account import Account
     from eth_account.messages import encode_typed_data
 
-    entry: Mapping[str, Any] = json.loads(base64.b64decode(required))["accepts"][0]
+    entry: Mapping[str, Json] = json.loads(base64.b64decode(required))["accepts"][0]
     authorization = {
         "from": Account.from_key(SEEKER_KEY).address,
         "to": entry["payTo"],

@@ -1,9 +1,8 @@
 """POST /contracts, GET /contracts/{id}, GET /manifest, GET /healthz; also answers what the door does not serve."""
 
-from typing import Any
-
 from piecework.edge.http import Request, Response
 from piecework.edge.ports import LambdaContext
+from piecework.jsons import Json
 from piecework.worker.door import CONTRACT_BYTES, json_body, json_response, serve
 from piecework.worker.ids import contract_id
 from piecework.worker.wiring import WorkerDoor
@@ -45,7 +44,7 @@ def respond(request: Request) -> Response:
     return ANSWERS[request.resource](request)
 
 
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Json], context: LambdaContext) -> dict[str, Json]:
     """The Lambda entry point."""
     door.public_url.learn(event.get("requestContext") or {})
     return serve(

@@ -1,11 +1,11 @@
 """Due times: delayed messages for near ones, and each minute a sweep over all that have come."""
 
-from typing import Any, Final
+from typing import Final
 
 from piecework.durable.due import named_by, sweep
 from piecework.edge.batches import handled
 from piecework.errors import BadRequest
-from piecework.jsons import loads
+from piecework.jsons import Json, loads
 from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE
 from piecework.worker.wiring import WorkerDoor
 
@@ -34,7 +34,7 @@ def swept() -> dict[str, int]:
     return counts
 
 
-def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+def handler(event: dict[str, Json], context: object) -> dict[str, Json]:
     """The Lambda entry point, for the queue and for the schedule."""
     if "Records" not in event:
         return swept()

@@ -1,9 +1,8 @@
 """POST /execute and GET /tasks/{task_id}: take a paid task, and answer how it stands."""
 
-from typing import Any
-
 from piecework.edge.http import Request, Response
 from piecework.edge.ports import LambdaContext
+from piecework.jsons import Json
 from piecework.worker.door import serve
 from piecework.worker.wiring import WorkerDoor
 
@@ -16,7 +15,7 @@ def respond(request: Request) -> Response:
     return answers[request.resource](request)
 
 
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Json], context: LambdaContext) -> dict[str, Json]:
     """The Lambda entry point."""
     door.public_url.learn(event.get("requestContext") or {})
     return serve("hire", respond, event, context, door.telemetry, door.rates.check, origin=door.settings.cors_origin)

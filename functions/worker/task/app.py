@@ -1,10 +1,8 @@
 """The task queue: runs hired tasks that are longer than a request, and settles what requests left open."""
 
-from typing import Any
-
 from piecework.edge.batches import handled
 from piecework.edge.ports import LambdaContext
-from piecework.jsons import loads
+from piecework.jsons import Json, loads
 from piecework.worker.task.resume import due_of
 from piecework.worker.wiring import WorkerDoor
 
@@ -21,7 +19,7 @@ def look(body: str, until_ms: int) -> None:
     door.telemetry.outcome("task", facts, {})
 
 
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Json], context: LambdaContext) -> dict[str, Json]:
     """The Lambda entry point; messages that could not be handled come back."""
     return handled(
         event,

@@ -1,9 +1,7 @@
 """The webhook queue: one try to tell a seeker's server that its task has ended."""
 
-from typing import Any
-
 from piecework.edge.batches import handled
-from piecework.jsons import loads
+from piecework.jsons import Json, loads
 from piecework.worker.webhook.webhooks import try_of
 from piecework.worker.wiring import WorkerDoor
 
@@ -19,6 +17,6 @@ def attempt(body: str) -> None:
     door.telemetry.outcome("webhook", {**facts, "outcome": outcome}, counts)
 
 
-def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+def handler(event: dict[str, Json], context: object) -> dict[str, Json]:
     """The Lambda entry point; messages that could not be handled come back."""
     return handled(event, attempt, lambda: door.telemetry.bug("webhook"))
