@@ -76,6 +76,7 @@ def test_without_failure_reports_a_batch_that_ends_is_taken(edge, sqs):
     send(sqs, "Whole", "fail-b")
 
     wait_until(lambda: taken(edge, "fail-b") and waiting(sqs, "Whole") == 0)
+    assert len(taken(edge, "fail-b")) == 1
 
 
 def test_a_function_that_fails_has_taken_nothing(edge, sqs):

@@ -133,7 +133,7 @@ class Story:
 SETTINGS = [KernelSettings(), rotating(45), rotating(15)]
 
 
-def check(seeds: range, settings: KernelSettings) -> None:
+def assert_all_end(seeds: range, settings: KernelSettings) -> None:
     count = 0
     for seed in seeds:
         story = Story(seed, settings)
@@ -151,7 +151,7 @@ def check(seeds: range, settings: KernelSettings) -> None:
     "settings", [KernelSettings(), rotating(45), rotating(15)], ids=["seen", "rotating", "rotating fast"]
 )
 def test_every_execution_ends_whatever_happens_to_its_agents_connections(settings):
-    check(range(15), settings)
+    assert_all_end(range(15), settings)
 
 
 @pytest.mark.slow
@@ -159,4 +159,4 @@ def test_every_execution_ends_whatever_happens_to_its_agents_connections(setting
     "settings", [KernelSettings(), rotating(45), rotating(15)], ids=["seen", "rotating", "rotating fast"]
 )
 def test_every_execution_ends_in_very_many_stories(settings):
-    check(range(15, 200), settings)
+    assert_all_end(range(15, 200), settings)

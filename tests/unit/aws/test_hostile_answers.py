@@ -46,7 +46,7 @@ OPERATIONS = {  # each with an answer that ends it
 HOSTILE: dict[str, bytes | list[bytes | float]] = {
     "a length of 5000 digits": HEAD + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\n{}",
     "a sum of 5000 digits": answer(b"{}", 200, "x-amz-crc32: " + "9" * 5_000),
-    "a sum that is no number": answer(b"{}", 200, "x-amz-crc32: none"),
+    "a sum that is not a number": answer(b"{}", 200, "x-amz-crc32: none"),
     "a head that ends beyond its limit": HEAD + b"a:b\r\n" * 15_000 + b"Content-Length: 2\r\n\r\n{}",
     "trailers without an end": [CHUNKED + b"2\r\n{}\r\n0\r\n", b"a: b\r\n" * 2_000, HANG],
     "JSON in 20000 lists": answer(b"[" * 20_000),

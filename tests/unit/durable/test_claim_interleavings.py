@@ -107,7 +107,7 @@ def prepared():
         yield stub, contract, [stage.pay(contract) for _ in range(3)]
 
 
-def play(prepared: Any, order: tuple[int, ...], actors: int, *, same_payment: bool) -> None:
+def assert_done_once(prepared: Any, order: tuple[int, ...], actors: int, *, same_payment: bool) -> None:
     stub, contract, payments = prepared
     turns, free = Turns(order), Free()
     real = FakeExecutions()
@@ -140,10 +140,10 @@ def play(prepared: Any, order: tuple[int, ...], actors: int, *, same_payment: bo
 @pytest.mark.parametrize("same_payment", [True, False])
 def test_two_duplicates_in_every_order_run_and_settle_once(prepared, same_payment):
     for order in orders(2, 4):
-        play(prepared, order, 2, same_payment=same_payment)
+        assert_done_once(prepared, order, 2, same_payment=same_payment)
 
 
 @pytest.mark.parametrize("same_payment", [True, False])
 def test_three_duplicates_in_every_order_run_and_settle_once(prepared, same_payment):
     for order in orders(3, 2):
-        play(prepared, order, 3, same_payment=same_payment)
+        assert_done_once(prepared, order, 3, same_payment=same_payment)

@@ -94,3 +94,5 @@ def test_several_pieces_at_once_are_all_renewed():
 
     with renewing(0), renewing(1), renewing(2):
         wait_until(lambda: min(counts) >= 3)
+
+    assert min(counts) >= 3

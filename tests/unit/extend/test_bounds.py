@@ -57,7 +57,7 @@ REFUSED_FOR_GOOD = {
     "a refusal's text": refusing(LONG),
     "a refusal that is not text": refusing(None),
     "a step's result": stepping(HUGE),
-    "a step's result that is no JSON": stepping(object()),
+    "a step's result that is not JSON": stepping(object()),
     "a step's name": stepping(1, "n" * 5_000),
     "an artifact's name": collecting("n" * 5_000),
     "a deliverable's name": attaching(Artifact("n" * 5_000, b"x", "text/plain")),

@@ -216,4 +216,4 @@ def test_no_almost_json_crashes_the_reader(text):
         value = loads(text)
     except BadRequest:
         return
-    canonical(value)
+    assert canonical(loads(canonical(value))) == canonical(value)

@@ -267,7 +267,7 @@ ENVELOPES = {
     "a number beyond doubles": (with_member('"took": 1e999', "outside"), FORTY_TWO),
     "a number of many digits": (with_member(f'"seed": {"9" * 5_000}', "outside"), FORTY_TWO),
     "half a character in the reasoning": (with_member('"reasoning_content": "cut \\ud83c"'), FORTY_TWO),
-    "bytes that are no UTF-8": (with_member('"reasoning": "REPLACE"').replace(b"REPLACE", b"\xff\xfe"), FORTY_TWO),
+    "bytes that are not UTF-8": (with_member('"reasoning": "REPLACE"').replace(b"REPLACE", b"\xff\xfe"), FORTY_TWO),
     "a control character": (with_member('"reasoning": "a\tb\x01"'), FORTY_TWO),
     "a byte order mark": (b"\xef\xbb\xbf" + json.dumps(a_chat()).encode(), FORTY_TWO),
     "blank lines before it": (b"\n\n  \n" + json.dumps(a_chat()).encode(), FORTY_TWO),

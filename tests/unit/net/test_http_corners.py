@@ -84,7 +84,7 @@ CORNERS = {
     "two codings": (OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + PIECES, BROKEN),
     "two lines of codings": (OK + b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + PIECES, BROKEN),
     "an unknown coding": (OK + b"Transfer-Encoding: x-own\r\n\r\n" + BODY, BROKEN),
-    "chunks that are none": (OK + b"Transfer-Encoding: chunked\r\n\r\n" + BODY, HEAD_ONLY),
+    "chunks without their form": (OK + b"Transfer-Encoding: chunked\r\n\r\n" + BODY, HEAD_ONLY),
     "a chunk of negative size": (OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n" + BODY, HEAD_ONLY),
     "chunks without an end": (OK + b"Transfer-Encoding: chunked\r\n\r\n" + PIECES[:-5], HEAD_ONLY),
     # lengths
@@ -98,7 +98,7 @@ CORNERS = {
     "an old version": (b"HTTP/1.0 200 OK\r\n\r\n" + BODY, WHOLE),
     "too little": (OK + b"Content-Length: 900\r\n\r\n" + BODY, HEAD_ONLY),
     "more than announced": (OK + LENGTH + b"\r\n" + BODY + b"and more", WHOLE),
-    # what is no HTTP
+    # what is not HTTP
     "nothing": (b"", BROKEN),
     "half a head": (b"HTTP/1.1 200 OK\r\nContent-Le", BROKEN),
     "a page": (b"<html>hello</html>\r\n\r\n", BROKEN),

@@ -38,7 +38,7 @@ def a_shop(draft: int, **members) -> dict:
     return {"$schema": DRAFTS[draft], definitions: {"Thing": thing}, "type": "object", "properties": properties}
 
 
-def judges(schema, good, bad) -> None:
+def assert_judges(schema, good, bad) -> None:
     checker = compile_schema(schema)
 
     assert checker.is_valid(good)
@@ -51,7 +51,7 @@ def judges(schema, good, bad) -> None:
 def test_an_identifier_or_a_reference_in_data_means_nothing(draft, place, data):
     schema = a_shop(draft, lamp={place: PLACES[place](data)})
 
-    judges(schema, {"thing": {"name": "a"}, "lamp": data}, {"thing": {}, "lamp": data})
+    assert_judges(schema, {"thing": {"name": "a"}, "lamp": data}, {"thing": {}, "lamp": data})
 
 
 @pytest.mark.parametrize("data", DATA, ids="+".join)
@@ -60,7 +60,7 @@ def test_a_definition_may_hold_its_examples(data):
     schema["$defs"]["Thing"]["examples"] = [data]
     schema["x-origin"] = data
 
-    judges(schema, {"thing": {"name": "a"}}, {"thing": {}})
+    assert_judges(schema, {"thing": {"name": "a"}}, {"thing": {}})
 
 
 def test_a_right_output_under_a_schema_with_examples_passes():
@@ -76,20 +76,20 @@ def test_a_contracts_schema_may_hold_the_same_data(data):
 
 @pytest.mark.parametrize("draft", [6, 7, 2019, 2020])
 def test_id_is_no_keyword_after_draft_4(draft):
-    judges(a_shop(draft, lamp={"id": "lamp", "type": "string"}), {"lamp": "x"}, {"lamp": 1})
+    assert_judges(a_shop(draft, lamp={"id": "lamp", "type": "string"}), {"lamp": "x"}, {"lamp": 1})
 
 
 def test_id_is_a_keyword_in_draft_4_alone():
     with pytest.raises(SchemaRejected, match="identifier"):
         compile_schema(a_shop(4, lamp={"id": "lamp", "type": "string"}))
-    judges(a_shop(4, lamp={"$id": "lamp", "type": "string"}), {"lamp": "x"}, {"lamp": 1})
+    assert_judges(a_shop(4, lamp={"$id": "lamp", "type": "string"}), {"lamp": "x"}, {"lamp": 1})
 
 
 @pytest.mark.parametrize("draft", [4, 6, 7])
 def test_what_stands_beside_a_reference_is_ignored_up_to_draft_7(draft):
     beside = {"$ref": "#/definitions/Thing", ("id" if draft == 4 else "$id"): "https://shop.example/lamp"}
 
-    judges(a_shop(draft, lamp=beside), {"lamp": {"name": "a"}}, {"lamp": {}})
+    assert_judges(a_shop(draft, lamp=beside), {"lamp": {"name": "a"}}, {"lamp": {}})
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
@@ -137,11 +137,11 @@ SPELLINGS = [
 def test_a_local_reference_is_local_however_it_is_spelled(own, reference, name):
     schema = {"$defs": {name: {"type": "integer"}}, "properties": {"a": {"$ref": reference}}}
 
-    judges({"$id": own, **schema} if own else schema, {"a": 1}, {"a": "x"})
+    assert_judges({"$id": own, **schema} if own else schema, {"a": 1}, {"a": "x"})
 
 
 def test_an_empty_reference_is_the_document_itself():
-    judges({"type": "object", "properties": {"a": {"$ref": ""}}}, {"a": {}}, {"a": "x"})
+    assert_judges({"type": "object", "properties": {"a": {"$ref": ""}}}, {"a": {}}, {"a": "x"})
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_reference_to_another_document_is_refused_used_or_not(own, reference, 
 def test_a_draft_that_is_nearly_spelled_right_is_taken(named, draft):
     tuples = {"$schema": named, "type": "array", ("prefixItems" if draft == 2020 else "items"): [{"type": "string"}]}
 
-    judges(tuples, ["x"], [1])
+    assert_judges(tuples, ["x"], [1])
 
 
 @pytest.mark.parametrize(

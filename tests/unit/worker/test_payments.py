@@ -59,7 +59,7 @@ def reason_of(payment, terms=TERMS, contract=CONTRACT, now_ms=NOW_MS):
     return caught.value.details["reason"]
 
 
-def malformed(headers, **options):
+def assert_malformed(headers, **options):
     with pytest.raises(WorkerError) as caught:
         parse_payment(a_request(headers), **options)
     assert caught.value.code == "PAYMENT_MALFORMED"
@@ -206,7 +206,7 @@ class TestReading:
         assert (payment.version, payment.authorization.nonce) == (1, NONCE)
 
     def test_a_version_1_payment_is_refused_where_it_is_off(self):
-        malformed({"X-PAYMENT": header(signed_payload(TERMS, version=1))}, v1=False)
+        assert_malformed({"X-PAYMENT": header(signed_payload(TERMS, version=1))}, v1=False)
 
     def test_a_payment_shows_its_secret_nowhere(self):
         document = signed_payload(TERMS)
@@ -233,21 +233,21 @@ class TestReading:
         ],
     )
     def test_what_cannot_be_read_is_malformed(self, value):
-        malformed({"PAYMENT-SIGNATURE": value})
+        assert_malformed({"PAYMENT-SIGNATURE": value})
 
     def test_two_payments_are_malformed(self):
         value = header(signed_payload(TERMS))
 
-        malformed({"PAYMENT-SIGNATURE": value, "X-PAYMENT": header(signed_payload(TERMS, version=1))})
-        malformed({"PAYMENT-SIGNATURE": [value, value]})
-        malformed({"PAYMENT-SIGNATURE": f"{value},{value}"})
-        malformed({"PAYMENT-SIGNATURE": f"{value}, {value}"})
+        assert_malformed({"PAYMENT-SIGNATURE": value, "X-PAYMENT": header(signed_payload(TERMS, version=1))})
+        assert_malformed({"PAYMENT-SIGNATURE": [value, value]})
+        assert_malformed({"PAYMENT-SIGNATURE": f"{value},{value}"})
+        assert_malformed({"PAYMENT-SIGNATURE": f"{value}, {value}"})
 
     def test_the_version_must_be_the_headers(self):
-        malformed({"X-PAYMENT": header(signed_payload(TERMS))})
-        malformed({"PAYMENT-SIGNATURE": header(signed_payload(TERMS, version=1))})
-        malformed({"X-PAYMENT": header({**signed_payload(TERMS, version=1), "x402Version": True})})
-        malformed({"PAYMENT-SIGNATURE": header({**signed_payload(TERMS), "x402Version": 2.0})})
+        assert_malformed({"X-PAYMENT": header(signed_payload(TERMS))})
+        assert_malformed({"PAYMENT-SIGNATURE": header(signed_payload(TERMS, version=1))})
+        assert_malformed({"X-PAYMENT": header({**signed_payload(TERMS, version=1), "x402Version": True})})
+        assert_malformed({"PAYMENT-SIGNATURE": header({**signed_payload(TERMS), "x402Version": 2.0})})
 
     @pytest.mark.parametrize("member", ["from", "to", "value", "validAfter", "validBefore", "nonce"])
     @pytest.mark.parametrize("value", [None, 5, "", "0x", "-1", "1e3", "05", "5.0", " 5", "١", "9" * 79, str(2**256)])
@@ -255,21 +255,21 @@ class TestReading:
         document = signed_payload(TERMS)
         document["payload"]["authorization"][member] = value
 
-        malformed({"PAYMENT-SIGNATURE": header(document)})
+        assert_malformed({"PAYMENT-SIGNATURE": header(document)})
 
     @pytest.mark.parametrize("signature", [None, "", "0x", "0x" + "1" * 129, "0x" + "zz" * 65, "11" * 65, 7])
     def test_a_signature_has_a_form(self, signature):
         document = signed_payload(TERMS)
         document["payload"]["signature"] = signature
 
-        malformed({"PAYMENT-SIGNATURE": header(document)})
+        assert_malformed({"PAYMENT-SIGNATURE": header(document)})
 
     @pytest.mark.parametrize(
         "change",
         [{"accepted": None}, {"accepted": []}, {"payload": None}, {"resource": 1}, {"extensions": []}],
     )
     def test_the_other_members_have_types(self, change):
-        malformed({"PAYMENT-SIGNATURE": header({**signed_payload(TERMS), **change})})
+        assert_malformed({"PAYMENT-SIGNATURE": header({**signed_payload(TERMS), **change})})
 
     def test_a_smart_wallets_longer_signature_is_read(self):
         document = signed_payload(TERMS)
@@ -288,7 +288,7 @@ class TestReading:
 
     @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
     def test_any_other_json_is_malformed(self, value):
-        malformed({"PAYMENT-SIGNATURE": header(json.dumps({"x402Version": 2, "payload": value}).encode())})
+        assert_malformed({"PAYMENT-SIGNATURE": header(json.dumps({"x402Version": 2, "payload": value}).encode())})
 
 
 class TestChecking:

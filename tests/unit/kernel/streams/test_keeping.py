@@ -187,6 +187,7 @@ def test_heartbeats_and_leases_do_not_wait_for_messages_and_offers(server):
 
         await until(lambda: all(agent.beats >= 8 for agent in agents) and server.stage.clock() > lasts)
         await until(lambda: all(server.is_alive(f"a{number}") for number in range(MANY)))
+        assert server.stage.clock() > lasts
 
     played(server, story)
 

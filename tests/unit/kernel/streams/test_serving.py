@@ -224,6 +224,7 @@ def test_a_stream_that_ends_while_it_waits_leaves_its_place_to_others():
         await asyncio.gather(*holding)
 
         async with asyncio.timeout(ENOUGH):
-            await asyncio.gather(*(hub.look_at_leisure(list, "look", asyncio.Event()) for _ in range(6)))
+            looks = await asyncio.gather(*(hub.look_at_leisure(list, "look", asyncio.Event()) for _ in range(6)))
+        assert looks == [[]] * 6
 
     asyncio.run(story())
