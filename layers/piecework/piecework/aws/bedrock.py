@@ -102,7 +102,7 @@ def from_answer(answer: Mapping[str, Any]) -> Reply:
 
     Raises:
         Refused: a guardrail or the model declines.
-        UpstreamFailed: it was broken off, or there is no text.
+        UpstreamFailed: it was broken off, or it does not hold a text.
     """
     ending = ending_of(answer.get("stopReason"), CONVERSE)
     if ending is Ending.DECLINED:

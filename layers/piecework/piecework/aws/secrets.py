@@ -22,7 +22,7 @@ def secret_text(arn: str) -> str:
     """The secret's text, whether it was stored as one or as bytes.
 
     Raises:
-        Unavailable: Secrets Manager is out of reach or refuses, or the secret is no text.
+        Unavailable: Secrets Manager is out of reach or refuses, or the secret is not a text.
     """
     text, since = _kept.get(arn, ("", 0.0))
     if 0 <= time() - since < MAX_AGE_SECONDS:  # by the clock on the wall, which goes on during a freeze

@@ -19,7 +19,7 @@ def duration_ms(text: str) -> int:
     """A duration in milliseconds, rounded up to one.
 
     Raises:
-        ValueError: it is none, is not above 0, or longer than 292 years.
+        ValueError: the text is not a duration, or it is not above 0, or longer than 292 years.
     """
     total, index = Fraction(0), 0
     while index < len(text) <= LONGEST_TEXT and (part := PART.match(text, index)):

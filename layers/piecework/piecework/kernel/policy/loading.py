@@ -51,7 +51,8 @@ def load_directory(files: Mapping[str, bytes]) -> PerAgent:
     """The policy of a directory's files, `<agent_id>.yaml` or `.yml` and `_global.yaml`; names come without a folder.
 
     Raises:
-        PolicyInvalid: as `load_file`, or two files for one agent, a name that is none, too many or no files.
+        PolicyInvalid: as `load_file`, or two files are for one agent, a file's name is not an agent's, or there are no
+            files, or too many.
     """
     if not 0 < len(files) <= MAX_FILES:
         raise PolicyInvalid(f"the policy directory holds {len(files)} files, not 1 to {MAX_FILES}")

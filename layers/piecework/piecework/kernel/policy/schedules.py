@@ -26,7 +26,7 @@ class Schedule:
         """Read a schedule.
 
         Raises:
-            ValueError: it is none, or names a zone that is not known.
+            ValueError: the text is not a schedule, or names a zone that is not known.
         """
         form = FORM.fullmatch(text)
         if not form:

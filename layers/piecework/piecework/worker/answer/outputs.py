@@ -82,7 +82,7 @@ def _check(content: Json, schema: Json) -> None:
 
 
 def items_of(output: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """The items of an output object, itself if it is no `multiple`."""
+    """The items of an output object, itself if it is not a `multiple`."""
     return list(output["items"]) if output["type"] == "multiple" else [dict(output)]
 
 

@@ -91,7 +91,7 @@ class PartialOutput:
 
 
 def _content(part: Json) -> Item | None:
-    """A value as it will be read back, or None when it is no JSON."""
+    """A value as it will be read back, or None when it is not JSON."""
     try:
         content, _ = sendable(part)
     except Unsendable:

@@ -25,7 +25,7 @@ USER_AGENT: Final = "hire-worker/1"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, whatever its status; `document` is None when its body is no JSON object."""
+    """An answer, whatever its status; `document` is None when its body is not a JSON object."""
 
     status: int
     document: Mapping[str, Json] | None

@@ -78,7 +78,7 @@ def compile_task_schema(schema: Json) -> Checker:
     """The checker of a schema out of a contract: local, bounded, run by the linear-time engine.
 
     Raises:
-        SchemaRejected: it is none that we validate with; the text says why.
+        SchemaRejected: we do not validate with it; the text says why.
     """
     _check_bounds(schema)
     return compile_schema(schema)

@@ -116,7 +116,7 @@ class Execution:
         """
         return replace(self, state=advance(self.state, target), version=self.version + 1)
 
-    # How an attempt begins. `bound`, `leased` and `queued` complete a move; they are none by themselves.
+    # How an attempt begins. `bound`, `leased` and `queued` complete a move; alone they are not a move.
 
     def next_attempt(self) -> Self:
         """Executing again, after an attempt that failed for now."""
