@@ -21,7 +21,7 @@ from local.gateway.authorizing import authorize
 from local.gateway.events import Call, MalformedResponse, facts_of, http_response, proxy_event, request_context
 from local.gateway.lambdas.environments import FunctionFailed
 from local.gateway.lambdas.lineage import TracePort
-from local.gateway.lambdas.pool import ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
+from local.gateway.lambdas.pool import AHEAD, ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
 from local.gateway.lambdas.port import ENDPOINT
 from local.gateway.lambdas.recording import RECORD_AWS_CALLS, Recorder, recorders
 from local.gateway.lambdas.runtime_api import Invocation
@@ -53,6 +53,7 @@ class Gateway:
         variables |= {name: port.variables for name, port in self._ports.items()}
         apps = {name for name, function in api.functions.items() if WRAPPER in function.environment}
         self._apps = {name: WebApp(api.functions[name], variables[name]) for name in apps}
+        self._starts_ahead = caller.get(AHEAD, "1") != "0"
         most = int(caller.get(ENVIRONMENTS) or MAX_ENVIRONMENTS)
         self._pools = {
             name: Pool(function, variables[name], most=most)
@@ -74,8 +75,9 @@ class Gateway:
         await asyncio.gather(*(each.open() for each in between))
         served: list[Pool | WebApp] = [*self._pools.values(), *self._apps.values()]
         asked = {route.function for route in self._api.routes} | {route.authorizer for route in self._api.routes}
-        await asyncio.gather(*(app.open() for app in self._apps.values()))
-        await asyncio.gather(*(pool.open(ahead=name in asked) for name, pool in self._pools.items()))
+        ahead = asked if self._starts_ahead else set()
+        await asyncio.gather(*(app.open() for name, app in self._apps.items() if name in ahead))
+        await asyncio.gather(*(pool.open(ahead=name in ahead) for name, pool in self._pools.items()))
         sources = [asyncio.create_task(self._watch(source)) for source in self._api.sources]
         try:
             yield

@@ -19,6 +19,7 @@ from local.gateway.lambdas.runtime_api import Invocation
 from local.gateway.routes import Function
 
 ENVIRONMENTS: Final = "PIECEWORK_LOCAL_ENVIRONMENTS"
+AHEAD: Final = "PIECEWORK_LOCAL_AHEAD"  # 0: a function's first environment starts with its first request, as on AWS
 MAX_ENVIRONMENTS: Final = 40  # per function; enough for every tested race, few enough for a laptop's memory
 PROCESSORS: Final = os.cpu_count() or 1
 AT_ONCE: Final = 2 * PROCESSORS  # environments that are started at once, without a wait for a free one
