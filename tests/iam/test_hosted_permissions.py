@@ -23,17 +23,16 @@ POLICY = b"default: {decision: allow}\n"
 
 
 @pytest.fixture(scope="module")
-def calls(gateway, embedded_aws):
+def calls(own_gateway):
     """Every call of the function after all of it was used."""
-    executors = embedded_aws.client("secretsmanager").create_secret(
+    executors = own_gateway.aws.client("secretsmanager").create_secret(
         Name="iam-hosted-executors", SecretString='{"PERMITTED_KEY":"value"}'
     )["ARN"]
-    s3 = embedded_aws.client("s3")
+    s3 = own_gateway.aws.client("s3")
     s3.create_bucket(Bucket=KERNEL["KernelPolicyBucket"])
     s3.put_object(Bucket=KERNEL["KernelPolicyBucket"], Key=KERNEL["KernelPolicyKey"], Body=POLICY)
-    running = gateway(
+    running = own_gateway(
         api="KernelApi",
-        fresh=True,  # it is closed here: it would take the due times of other tests' doors, which have other times
         PIECEWORK_EXECUTORS_PATH=str(OWN),
         PIECEWORK_PARAM_DeployKernelDoor="true",
         PIECEWORK_PARAM_ExecutorSecretArn=executors,
@@ -54,7 +53,7 @@ def drive(kernel) -> None:
     created = kernel.http.post("/v0/executions", json={"agent_id": "clerk", "input": "y" * 400_000})
     assert created.status_code == 201, created.text
     path = f"/v0/executions/{created.json()['id']}"
-    wait_until(lambda: kernel.http.get(path).json()["status"] == "completed", seconds=60)
+    wait_until(lambda: kernel.http.get(path).json()["status"] == "completed", seconds=180)
 
 
 def test_the_function_makes_no_call_that_would_be_refused(calls):
