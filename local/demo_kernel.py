@@ -17,6 +17,10 @@ from typing import Any, Final
 
 import httpx
 
+from local.preflight import roles_of
+from piecework.edge.roles import Role, parse_roles
+from piecework.edge.tokens import parse_tokens
+
 AGENT: Final = "demo"
 RUNNER: Final = "demo-runner"
 LOCAL_TOOL: Final = "demo.count"
@@ -38,8 +42,7 @@ class Ended(Exception):
 class Door:
     """The kernel door."""
 
-    def __init__(self, url: str, tokens: str = "") -> None:
-        secret = tokens.partition(",")[0].partition("=")[2]
+    def __init__(self, url: str, secret: str = "") -> None:
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=REQUEST, trust_env=False)
 
@@ -187,12 +190,25 @@ def _who(assigned: Mapping[str, Any]) -> dict[str, str]:
     return {"execution_id": assigned["execution_id"], "session_id": assigned["session_id"]}
 
 
+def secret_of(role: Role, env: Mapping[str, str]) -> str | None:
+    """The secret of the first token with this role; empty at an open door, None if no token has the role."""
+    tokens, table = parse_tokens(env.get(TOKENS, "")), parse_roles(roles_of(env))
+    if not tokens:
+        return ""
+    return next((secret for name, secret in tokens if role in table.caller(name).roles), None)
+
+
 def main() -> int:
     """Connect both, and stay until the process is ended."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True, help="the kernel door's base URL")
-    door = Door(parser.parse_args().url, os.environ.get(TOKENS, ""))
-    threads = [threading.Thread(target=worker.run, daemon=True) for worker in (DemoAgent(door), DemoRunner(door))]
+    url, threads = parser.parse_args().url, []
+    for role, worker in ((Role.AGENT, DemoAgent), (Role.RUNNER, DemoRunner)):
+        secret = secret_of(role, os.environ)
+        if secret is None:
+            print(f"the demo's {role} is not connected: no token has the role {role}", flush=True)
+        else:
+            threads.append(threading.Thread(target=worker(Door(url, secret)).run, daemon=True))
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -11,6 +11,7 @@ from local.aws import NotStarted
 from local.gateway.lambdas.variables import (
     EXECUTORS,
     EXECUTORS_PATH,
+    KERNEL_ROLES,
     KERNEL_TOKENS,
     PACKAGE,
     PARAMETER_PREFIX,
@@ -18,6 +19,7 @@ from local.gateway.lambdas.variables import (
     TOKENS,
 )
 from local.parameters import Refused, check_values
+from piecework.edge.roles import parse_roles
 from piecework.edge.tokens import parse_tokens
 from piecework.errors import PieceworkError
 from piecework.kernel.policy.sources import load_path
@@ -78,6 +80,28 @@ def check_tokens(env: Mapping[str, str]) -> None:
             parse_tokens(env.get(name, ""))
         except PieceworkError as error:
             raise NotStarted(f"{name}: {error.message}") from error
+
+
+def check_roles(env: Mapping[str, str]) -> None:
+    """Check that the roles of the kernel door can be read, and that each is of a name that has a token.
+
+    Raises:
+        NotStarted: they cannot be read, the door does not have tokens, or a name does not have one.
+    """
+    try:
+        table = parse_roles(roles_of(env))
+    except PieceworkError as error:
+        raise NotStarted(f"{KERNEL_ROLES}: {error.message}") from error
+    tokens = parse_tokens(env.get(KERNEL_TOKENS, ""))
+    if table.is_limited and not tokens:
+        raise NotStarted(f"{KERNEL_ROLES}: without {KERNEL_TOKENS} the door is open, and roles do not hold there")
+    if strangers := table.without_token(name for name, _ in tokens):
+        raise NotStarted(f"{KERNEL_ROLES}: {KERNEL_TOKENS} has no token of the name {', '.join(strangers)}")
+
+
+def roles_of(env: Mapping[str, str]) -> str:
+    """The text of the kernel door's roles, as its functions get it."""
+    return env.get(KERNEL_ROLES, env.get(f"{PARAMETER_PREFIX}KernelTokenRoles", ""))
 
 
 def policy_path(env: Mapping[str, str]) -> str:

@@ -13,16 +13,26 @@ from typing import Final
 
 from local.aws import CREDENTIALS, NotStarted, embedded_aws, provision, stop, wait_until_answers
 from local.die_with_parent import dying_with_parent
-from local.gateway.lambdas.variables import KERNEL_TOKENS, PARAMETER_PREFIX, ROOT, SWEEP_SECONDS, TOKENS, parameters
+from local.gateway.lambdas.variables import (
+    KERNEL_ROLES,
+    KERNEL_TOKENS,
+    PARAMETER_PREFIX,
+    ROOT,
+    SWEEP_SECONDS,
+    TOKENS,
+    parameters,
+)
 from local.preflight import (
     FIRST_PORT,
     POLICY,
     broken_executors,
     check_environments,
     check_parameters,
+    check_roles,
     check_tokens,
     policy_path,
     port_base,
+    roles_of,
 )
 from local.template import REGION, Template, read
 
@@ -54,11 +64,15 @@ Piecework runs. Ctrl-C stops it and deletes the data of the embedded AWS.
 
   runtime door   {url}{others}
   AWS            {endpoint}
-{default}
+{default}{boundary}
 Try next:
 
   curl {credential}{url}/execute -H 'content-type: application/json' \\
     -d "$(python3 -c 'import json; print(json.load(open("{example}"))["body"])')"{commands}
+"""
+NO_BOUNDARY: Final = f"""
+Approval is not a boundary at the kernel door: every caller has every role, so an agent may approve its own calls.
+{KERNEL_ROLES}=name=role+role,… gives the names of {KERNEL_TOKENS} their roles.
 """
 TRY: Final = "\n  {command:<36}# {what}"
 TRY_WORKER: Final = "worker door: sign, pay, fetch"
@@ -87,6 +101,7 @@ def _checked(env: dict[str, str]) -> Template:
     """
     check_environments(env)
     check_tokens(env)
+    check_roles(env)
     env[POLICY] = policy_path(env)
     for broken in broken_executors(env):
         print(f"executor not served: {broken}", file=sys.stderr, flush=True)
@@ -190,6 +205,7 @@ def _what_next(base: int, doors: Mapping[str, int], endpoint: str, env: Mapping[
         others=others,
         commands=commands,
         default=_default_executors(env),
+        boundary=NO_BOUNDARY if "KernelApi" in doors and not roles_of(env) else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m local.openapi [--check]`: writes docs/openapi/ from the code, or says which documents have drifted."""
+"""`python -m local.openapi [--check]`: writes what docs/ has from the code, or says which documents have drifted."""
 
 import json
 import sys
@@ -6,30 +6,38 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from local.openapi import kernel, runtime, worker
+from local.openapi import kernel, roles, runtime, worker
 from local.openapi.parts import Schema
 
-FOLDER: Final = Path(__file__).parents[2] / "docs" / "openapi"
+DOCS: Final = Path(__file__).parents[2] / "docs"
+FOLDER: Final = DOCS / "openapi"
 DOCUMENTS: Final[Mapping[str, Callable[[], Schema]]] = {
     "runtime.json": runtime.document,
     "worker.json": worker.document,
     "kernel.json": kernel.document,
 }
+PAGES: Final[Mapping[str, Callable[[], str]]] = {"kernel/roles.md": roles.page}
 
 
 def main(arguments: list[str]) -> int:
     """Write all documents, or compare them; returns the exit status."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     drifted = 0
-    for name, document in DOCUMENTS.items():
-        path, text = FOLDER / name, json.dumps(document(), indent=2, sort_keys=True) + "\n"
+    for path, text in texts().items():
         if "--check" not in arguments:
             path.write_text(text, "utf-8")
             continue
         same = path.is_file() and path.read_text("utf-8") == text
         drifted += not same
-        print(f"docs/openapi/{name}", "is up to date" if same else "has drifted: run python -m local.openapi")
+        name = path.relative_to(DOCS.parent)
+        print(name, "is up to date" if same else "has drifted: run python -m local.openapi")
     return 1 if drifted else 0
+
+
+def texts() -> dict[Path, str]:
+    """What each generated file holds."""
+    written = {FOLDER / name: json.dumps(made(), indent=2, sort_keys=True) + "\n" for name, made in DOCUMENTS.items()}
+    return written | {DOCS / name: made() for name, made in PAGES.items()}
 
 
 if __name__ == "__main__":

@@ -13,13 +13,18 @@ from kernel.http.edge import OPEN
 from kernel.http.executions import AFTER
 from local.openapi.kernel_bodies import CODES, schemas
 from local.openapi.parts import STRING, Schema, info, path_parameter, ref, servers, tagged, tags
+from local.openapi.roles import needs_of_routes
+from piecework.edge.roles import Roles, needed
 from piecework.kernel.edge import ID_BYTES
+from piecework.kernel.needs import ANY_ROLE, ANYBODY
 
 JSON: Final = "application/json"
 REQUEST_ID: Final[Schema] = {"X-Request-ID": {"required": True, "schema": {"type": "string", "minLength": 1}}}
 EDGE: Final = (403, 429)  # answered before the door
 ALWAYS: Final = ("401", *map(str, EDGE), "500", "503")
 INVALID: Final = "422"  # FastAPI's, which the door never answers
+PAGE: Final = "docs/kernel/overview.md"
+MORE: Final = f"More in {PAGE} and docs/kernel/roles.md."
 IN_PATH: Final = "^[^/]+$"
 FRAMES: Final[Schema] = {"description": "frames", "content": {"text/event-stream": {"schema": STRING}}}
 LAST_EVENT: Final[Schema] = {
@@ -79,9 +84,11 @@ def document() -> Schema:
     paths: dict[str, Schema] = get_openapi(title="", version="", routes=list(_routes()))["paths"]
     for path, stream in deepcopy(STREAMS).items():
         paths[path] = {"get": {**stream, "operationId": f"{path.split('/')[2]}_stream"}}
+    needs = needs_of_routes()
     for path, operations in paths.items():
         for method, operation in operations.items():
             _finish(operation, is_open=(method.upper(), path) in OPEN)
+            operation.update(_roles(needs[method.upper(), path]))
     return {
         "openapi": "3.1.0",
         "info": info(
@@ -90,7 +97,7 @@ def document() -> Schema:
         ),
         "servers": servers(8789),
         "tags": tags(paths, TAGS),
-        "paths": tagged(paths, "docs/kernel/overview.md"),
+        "paths": tagged(paths, PAGE),
         "components": {
             "schemas": schemas(),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "description": "one of the tokens"}},
@@ -103,6 +110,11 @@ def _routes() -> Iterator[APIRoute]:
     for route in ROUTES:
         name = route.operation.__name__
         yield APIRoute(route.path, route.operation, methods=route.methods, operation_id=name, **route.about)
+
+
+def _roles(needs: Roles) -> Schema:
+    """What an operation says of the roles of its callers, where roles are given."""
+    return {} if needs in (ANYBODY, ANY_ROLE) else {"description": f"{needed(needs).capitalize()}. {MORE}"}
 
 
 def _finish(operation: Schema, *, is_open: bool) -> None:

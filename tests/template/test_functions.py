@@ -122,6 +122,7 @@ def test_no_parameter_holds_a_secret(raw_template):
         "KernelTokensSecretArn",
     }
     assert named.pop("KernelPolicyKey")["Default"] == "policy.yaml"  # the name of an object
+    assert not re.fullmatch(named.pop("KernelTokenRoles")["AllowedPattern"], "ada=s3cret")  # names and roles
     assert set(named) == expected
     assert all(body["Default"] == "" for body in named.values())
     assert all("arn:" in body["AllowedPattern"] for body in named.values())

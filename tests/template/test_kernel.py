@@ -1,9 +1,12 @@
 """The kernel door as it is deployed: alone or not at all, every route, queue, role and alarm."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
+from local.deploy import check_rules
+from local.parameters import Refused
 from piecework.kernel.settings import KernelSettings
 
 FUNCTIONS = ["Kernel", "KernelStreams", "KernelDue", "KernelHosted"]
@@ -194,6 +197,20 @@ def test_tokens_are_known_to_those_who_check_them(functions):
     told = {name for name in FUNCTIONS if "PIECEWORK_KERNEL_TOKENS_SECRET_ARN" in str(functions[name]["Environment"])}
 
     assert told == {"Kernel", "KernelStreams"}
+
+
+def test_roles_are_told_to_those_who_check_tokens(functions):
+    told = {name for name in FUNCTIONS if "PIECEWORK_KERNEL_TOKEN_ROLES" in str(functions[name]["Environment"])}
+
+    assert told == {"Kernel", "KernelStreams"}
+
+
+@pytest.mark.parametrize(("tokens", "is_taken"), [("arn:aws:secretsmanager:eu-west-1:1:secret:a", True), ("", False)])
+def test_roles_need_tokens(raw_template, tokens, is_taken):
+    given = {"DeployKernelDoor": "true", "OpenKernel": "true", "KernelTokenRoles": "ada=viewer"}
+
+    with nullcontext() if is_taken else pytest.raises(Refused, match="KernelTokenRoles are roles of the names in"):
+        check_rules(raw_template, {**given, "KernelTokensSecretArn": tokens, "OpenRuntime": "true"})
 
 
 def test_an_open_door_must_be_said_on_purpose(raw_template):

@@ -12,6 +12,7 @@ from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import ID_LENGTH, Body, Rule
 from piecework.kernel.model.commands import Intent
+from piecework.kernel.needs import AGENTS
 
 INTENTS: Final = ("invoke_tool", "wait", "complete", "fail")
 ERROR_BYTES: Final = 4_096
@@ -59,7 +60,7 @@ class StepResultBody(Body):
     error: str = ""
 
 
-@routes.post("/v0/agents/intent", answers("IntentResult", 400, 404, 409), takes(IntentBody))
+@routes.post("/v0/agents/intent", AGENTS, answers("IntentResult", 400, 404, 409), takes(IntentBody))
 async def intent(request: Request) -> Response:
     """Invoke a tool, wait, complete or fail."""
     body = await read(IntentBody, request)
@@ -69,7 +70,7 @@ async def intent(request: Request) -> Response:
     return Line(answer)
 
 
-@routes.post("/v0/agents/step-result", answers("Done", 400, 404, 409), takes(StepResultBody))
+@routes.post("/v0/agents/step-result", AGENTS, answers("Done", 400, 404, 409), takes(StepResultBody))
 async def step_result(request: Request) -> Response:
     """Report a local step."""
     body = await read(StepResultBody, request)

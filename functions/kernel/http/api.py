@@ -11,15 +11,15 @@ from kernel.http.doors import Door
 from kernel.http.edge import Edge, refusal
 from piecework.errors import PieceworkError
 from piecework.kernel.errors import Internal, NotFound
+from piecework.kernel.needs import STREAMS
 
 METHOD_NOT_ALLOWED = 405
 ROUTES = (*operations.routes, *executions.routes, *agents.routes, *runners.routes)
-STREAMS = ("/v0/agents/stream", "/v0/runners/stream")  # GET is another function's
 
 
 def create_app(door: Door) -> Edge:
     """The application with its edge around it."""
-    return Edge(routed(door), door.tokens, door.origins, door.outcome)
+    return Edge(routed(door), door.tokens, door.roles, door.origins, door.outcome)
 
 
 def routed(door: Door) -> Starlette:
@@ -52,7 +52,7 @@ async def _bug(request: Request, error: Exception) -> Response:
 
 def _allowed(request: Request) -> set[str]:
     path = request.scope["path"]
-    found = {"GET"} if path in STREAMS or _is_monitor(path) else set()
+    found = {"GET"} if path in STREAMS or _is_monitor(path) else set()  # another function's
     return found.union(*(route.methods for route in ROUTES if route.matches(request.scope)[0] is not Match.NONE))
 
 

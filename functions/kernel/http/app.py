@@ -20,6 +20,7 @@ app = create_app(
         dispatcher=door.dispatcher,
         ready=lambda: door.executions.read("ready"),
         tokens=door.tokens,
+        roles=lambda: door.roles,
         origins=door.origins,
         bug=door.telemetry.bug,
         outcome=door.telemetry.outcome,

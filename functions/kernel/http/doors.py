@@ -7,6 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from piecework.clock import now_in_ms
+from piecework.edge.roles import Caller, RoleTable
 from piecework.edge.tokens import Tokens
 from piecework.kernel.model.ports import Counters, Runners
 from piecework.kernel.service.dispatching import Queues
@@ -27,6 +28,7 @@ class Door:
     dispatcher: Queues
     ready: Callable[[], object]  # raises Unavailable when storage does not answer
     tokens: Callable[[], Tokens] = tuple
+    roles: Callable[[], RoleTable] = RoleTable
     origins: Sequence[str] = ()
     bug: Callable[[str], None] = lambda _where: None  # writes the current exception to the log
     outcome: Callable[[str, Mapping[str, Any], Mapping[str, int]], None] = lambda _name, _facts, _counts: None
@@ -40,9 +42,10 @@ class Door:
         return function(*args, **kwargs)
 
 
-def caller_of(request: Request) -> str:
-    """The name of the caller's token; empty at a door without tokens."""
-    return str(request.scope.get("caller", ""))
+def caller_of(request: Request) -> Caller:
+    """Who sends a request, and in which roles."""
+    caller: Caller = request.scope.get("caller") or Caller()
+    return caller
 
 
 def door_of(request: Request) -> Door:

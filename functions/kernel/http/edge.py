@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from piecework.edge.roles import RoleTable
 from piecework.edge.tokens import Tokens
 from piecework.errors import PieceworkError
 from piecework.kernel.edge import allowed_origin, authorize, line, refusal_of, request_id
@@ -49,6 +50,7 @@ class Edge:
 
     app: ASGIApp
     tokens: Callable[[], Tokens]
+    roles: Callable[[], RoleTable]
     origins: Sequence[str]  # empty: CORS is off
     outcome: Outcome = lambda _name, _facts, _counts: None
 
@@ -80,8 +82,8 @@ class Edge:
         parameters = scope.get("path_params") or {}
         ids = {name: parameters[name] for name in NAMED if name in parameters}
         route = getattr(scope.get("route"), "path", "none")
-        caller = scope.get("caller") or None
-        self.outcome("kernel", {"route": f"{scope['method']} {route}", "caller": caller, **ids, **facts}, {})
+        name = scope["caller"].name if "caller" in scope else ""
+        self.outcome("kernel", {"route": f"{scope['method']} {route}", "caller": name or None, **ids, **facts}, {})
 
     def _answer(self, request: Request, headers: Headers) -> Response | None:
         """The answer to a request that does not reach the application, or None."""
@@ -92,7 +94,8 @@ class Edge:
         if not guarded or (request.method, path) in OPEN:
             return None
         try:
-            request.scope["caller"] = authorize(headers.get("authorization", ""), self.tokens())
+            name = authorize(headers.get("authorization", ""), self.tokens())
+            request.scope["caller"] = self.roles().caller(name)
         except PieceworkError as error:
             return refusal(error)
         return None

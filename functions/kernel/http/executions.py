@@ -17,6 +17,7 @@ from piecework.kernel.edge import checked_id, natural
 from piecework.kernel.errors import Invalid
 from piecework.kernel.model.ports import Filter
 from piecework.kernel.model.state import Status
+from piecework.kernel.needs import CANCELS, CLIENTS, READERS, SIGNALS
 from piecework.kernel.wire.frames import event_body
 
 LIST_LIMIT: Final = 50
@@ -56,7 +57,7 @@ class SignalBody(Body):
     payload: Any = None
 
 
-@routes.post("/v0/executions", answers("Execution", 400, status=201), takes(CreateBody))
+@routes.post("/v0/executions", CLIENTS, answers("Execution", 400, status=201), takes(CreateBody))
 async def create(request: Request) -> Response:
     """Create an execution, and give it to a connected consumer if there is one."""
     body = await read(CreateBody, request)
@@ -67,7 +68,7 @@ async def create(request: Request) -> Response:
     return Line(execution_body(view), 201)
 
 
-@routes.get("/v0/executions", answers("Executions", 400), asks(**LISTED, limit=LIMIT))
+@routes.get("/v0/executions", READERS, answers("Executions", 400), asks(**LISTED, limit=LIMIT))
 async def listed(request: Request) -> Response:
     """A page of executions, newest first."""
     query = request.query_params
@@ -78,31 +79,32 @@ async def listed(request: Request) -> Response:
     return Line({"executions": [row_body(row) for row in rows], "next_cursor": cursor})
 
 
-@routes.get("/v0/executions/{execution_id}", answers("Execution", 400, 404))
+@routes.get("/v0/executions/{execution_id}", READERS, answers("Execution", 400, 404))
 async def show(request: Request, execution_id: str) -> Response:
     """One execution."""
     door = door_of(request)
     return Line(execution_body(await door.call(door.kernel.get, execution_id)))
 
 
-@routes.post("/v0/executions/{execution_id}/cancel", answers("Execution", 400, 404, 409))
+@routes.post("/v0/executions/{execution_id}/cancel", CANCELS, answers("Execution", 400, 404, 409))
 async def cancel(request: Request, execution_id: str) -> Response:
     """End an execution; a body is not read."""
     door = door_of(request)
     return Line(execution_body(await door.call(door.kernel.cancel, execution_id)))
 
 
-@routes.post("/v0/executions/{execution_id}/signal", answers("Signalled", 400, 404, 409), takes(SignalBody))
+@routes.post("/v0/executions/{execution_id}/signal", SIGNALS, answers("Signalled", 400, 404, 409), takes(SignalBody))
 async def signal(request: Request, execution_id: str) -> Response:
     """Send a signal, or answer an approval."""
     body = await read(SignalBody, request)
     door = door_of(request)
-    kind, by = str(body.signal_type), caller_of(request)
-    return Line({"status": "ok"} | await door.call(door.kernel.signal, execution_id, kind, body.payload, by))
+    kind, caller = str(body.signal_type), caller_of(request)
+    return Line({"status": "ok"} | await door.call(door.kernel.signal, execution_id, kind, body.payload, caller))
 
 
 @routes.get(
     "/v0/executions/{execution_id}/events",
+    READERS,
     answers("Events", 400, 404),
     asks(after_sequence=AFTER, limit=EVENTS_PAGE),
 )
@@ -117,7 +119,7 @@ async def events(request: Request, execution_id: str) -> Response:
     return Line({"events": [event_body(event) for event in page], "latest_sequence": latest})
 
 
-@routes.get("/v0/approvals", answers("Approvals"), asks(limit=LIMIT))
+@routes.get("/v0/approvals", READERS, answers("Approvals"), asks(limit=LIMIT))
 async def approvals(request: Request) -> Response:
     """Steps that wait for a person, the oldest first."""
     limit = natural(request.query_params.get("limit"), LIST_LIMIT, LIST_MOST) or LIST_LIMIT

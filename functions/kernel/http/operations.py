@@ -10,17 +10,18 @@ from kernel.http.routes import Routes
 from piecework.errors import PieceworkError
 from piecework.kernel.errors import ServiceUnavailable
 from piecework.kernel.model import metrics
+from piecework.kernel.needs import ANYBODY, READERS
 
 routes = Routes()
 
 
-@routes.get("/v0/health", answers("Done"))
+@routes.get("/v0/health", ANYBODY, answers("Done"))
 async def health(request: Request) -> Response:
     """That the door answers; storage is not asked."""
     return Line({"status": "ok"})
 
 
-@routes.get("/v0/ready", answers("Ready"))
+@routes.get("/v0/ready", ANYBODY, answers("Ready"))
 async def ready(request: Request) -> Response:
     """That storage answers too."""
     door = door_of(request)
@@ -31,7 +32,7 @@ async def ready(request: Request) -> Response:
     return Line({"status": "ready"})
 
 
-@routes.get("/metrics", answers_text("numbers"))
+@routes.get("/metrics", READERS, answers_text("numbers"))
 async def prometheus(request: Request) -> Response:
     """Numbers over all copies, in Prometheus' text format."""
     door = door_of(request)

@@ -17,6 +17,7 @@ from kernel.http.shapes import Body, Id, Rule
 from piecework.kernel.edge import checked_id
 from piecework.kernel.errors import NotFound
 from piecework.kernel.model.ports import ToolEntry
+from piecework.kernel.needs import ANY_ROLE, FORGETS_RUNNERS, RUNNERS
 
 MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 
@@ -92,7 +93,7 @@ class ToolsBody(Body):
     tools: Annotated[list[Tool] | None, MOST] = None
 
 
-@routes.post("/v0/runners/steps/{step_id}/started", answers("Done", 400, 404), takes(StartedBody))
+@routes.post("/v0/runners/steps/{step_id}/started", RUNNERS, answers("Done", 400, 404), takes(StartedBody))
 async def started(request: Request, step_id: str) -> Response:
     """A runner has begun a step."""
     body = await read(StartedBody, request)
@@ -101,7 +102,7 @@ async def started(request: Request, step_id: str) -> Response:
     return Line({"status": "ok"})
 
 
-@routes.post("/v0/runners/{runner_id}/results", answers("Done", 400, 404, 409), takes(JobResultBody))
+@routes.post("/v0/runners/{runner_id}/results", RUNNERS, answers("Done", 400, 404, 409), takes(JobResultBody))
 async def results(request: Request, runner_id: str) -> Response:
     """A runner reports a job; its connection is idle then, whatever the answer."""
     body = await read(JobResultBody, request)
@@ -111,7 +112,7 @@ async def results(request: Request, runner_id: str) -> Response:
     return Line({"status": "ok"})
 
 
-@routes.post("/v0/runners/{runner_id}/capabilities", answers("Done", 400, 404), takes(CapabilitiesBody))
+@routes.post("/v0/runners/{runner_id}/capabilities", RUNNERS, answers("Done", 400, 404), takes(CapabilitiesBody))
 async def capabilities(request: Request, runner_id: str) -> Response:
     """Replace the tools of all connections of a runner."""
     body = await read(CapabilitiesBody, request)
@@ -126,7 +127,7 @@ async def capabilities(request: Request, runner_id: str) -> Response:
     return Line({"status": "ok"})
 
 
-@routes.post("/v0/runners/{runner_id}/tools", done(400, 404), takes(ToolsBody))
+@routes.post("/v0/runners/{runner_id}/tools", RUNNERS, done(400, 404), takes(ToolsBody))
 async def publish(request: Request, runner_id: str) -> Response:
     """Replace a runner's part of the directory, and its tools."""
     body = await read(ToolsBody, request)
@@ -144,7 +145,7 @@ async def publish(request: Request, runner_id: str) -> Response:
     return Response(status_code=204)
 
 
-@routes.delete("/v0/runners/{runner_id}", done(400, 404))
+@routes.delete("/v0/runners/{runner_id}", FORGETS_RUNNERS, done(400, 404))
 async def delete(request: Request, runner_id: str) -> Response:
     """Forget a runner: no more jobs, its streams end, its tools leave the directory."""
     door = door_of(request)
@@ -153,7 +154,7 @@ async def delete(request: Request, runner_id: str) -> Response:
     return Response(status_code=204)
 
 
-@routes.get("/v0/tools", answers("Tools", 400, Link=NEXT_PAGE), asks(prefix=PREFIX, cursor=CURSOR))
+@routes.get("/v0/tools", ANY_ROLE, answers("Tools", 400, Link=NEXT_PAGE), asks(prefix=PREFIX, cursor=CURSOR))
 async def tools(request: Request) -> Response:
     """The directory, one entry per tool; a page of it where it is large, with a `Link` to the next."""
     door, query = door_of(request), request.query_params

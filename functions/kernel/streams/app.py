@@ -10,6 +10,7 @@ from kernel.streams.door import after, ids, tools
 from kernel.streams.serving import SWITCH_SECONDS, EventStream, StreamHub
 from piecework.errors import PieceworkError
 from piecework.kernel.edge import allowed_origin, authorize, line, refusal_of, request_id
+from piecework.kernel.needs import STREAMS, check
 from piecework.kernel.streams.hints import Key, agent_key, monitor_key, runner_key
 from piecework.kernel.streams.monitor import Monitor
 from piecework.kernel.streams.opening import Stream
@@ -72,7 +73,8 @@ async def _answer(
     allowed = allowed_origin(given.get("origin", ""), door.origins)
     headers = {"X-Request-ID": request_id(given.get("x-request-id", "")), **allowed}
     try:
-        authorize(given.get("authorization", ""), await hub.look(door.tokens, path))
+        name = authorize(given.get("authorization", ""), await hub.look(door.tokens, path))
+        check(door.roles.caller(name), STREAMS[request.scope["route"].path])
         key, stream, after_loss = await hub.look(opened, path)
     except PieceworkError as error:
         status, body = refusal_of(error)

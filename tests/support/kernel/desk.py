@@ -56,19 +56,18 @@ class Desk:
     ) -> None:
         self.stage = KernelStage(settings, policy=a_policy(POLICY))
         stage = self.stage
-        self.app = create_app(
-            Door(
-                stage.kernel,
-                stage.store.runners,
-                stage.store.counters,
-                stage.dispatcher,
-                ready=lambda: None,
-                tokens=lambda: tokens,
-                clock=stage.clock,
-                uses_threads=False,
-                **more,
-            )
+        self.door = Door(
+            stage.kernel,
+            stage.store.runners,
+            stage.store.counters,
+            stage.dispatcher,
+            ready=lambda: None,
+            tokens=lambda: tokens,
+            clock=stage.clock,
+            uses_threads=False,
+            **more,
         )
+        self.app = create_app(self.door)
         self.client = Caller(self.app)
         self.agents: dict[str, Line] = {}
 

@@ -1,5 +1,6 @@
 """Functions of the kernel door in the test's own process, with parts of their door replaced."""
 
+import asyncio
 import importlib
 import os
 import sys
@@ -26,8 +27,11 @@ def kernel_function(name: str, settings: dict[str, str] | None = None, **parts: 
         sys.modules.pop(f"kernel.{name}.app", None)
         module = importlib.import_module(f"kernel.{name}.app")
         vars(module.door).update(parts)
+        loop = asyncio.get_event_loop() if name == "http" else None  # it makes one for Mangum when it is imported
         yield module
         sys.modules.pop(f"kernel.{name}.app", None)
+        if loop:
+            loop.close()
 
 
 @contextmanager

@@ -49,6 +49,35 @@ def test_the_banners_commands_find_doors_that_were_moved_and_that_ask_for_a_toke
     assert "  make demo-hire " in unmoved and "  bin/piecework exec ls " in unmoved
 
 
+@pytest.mark.parametrize(("roles", "is_told"), [("", True), ("a=agent", False)])
+def test_the_banner_says_when_approval_is_no_boundary(roles, is_told):
+    from local import run
+
+    env = {**run.DEPLOYED, "PIECEWORK_KERNEL_TOKENS": "a=1", "PIECEWORK_KERNEL_TOKEN_ROLES": roles}
+    kernel = run._what_next(8787, {"KernelApi": 8789}, "http://127.0.0.1:8792", env)
+    runtime = run._what_next(8787, {"RuntimeApi": 8787}, "http://127.0.0.1:8792", env)
+
+    assert ("an agent may approve its own calls" in kernel) is is_told
+    assert "approve" not in runtime
+
+
+@pytest.mark.parametrize(
+    ("tokens", "roles", "secrets"),
+    [
+        ("", "", ("", "")),
+        ("a=1,b=2", "", ("1", "1")),
+        ("a=1,b=2,c=3", "a=viewer,b=runner+client,c=agent", ("3", "2")),
+        ("a=1", "a=agent", ("1", None)),
+    ],
+)
+def test_the_demo_takes_tokens_that_have_its_roles(tokens, roles, secrets):
+    from local.demo_kernel import Role, secret_of
+
+    env = {"PIECEWORK_KERNEL_TOKENS": tokens, "PIECEWORK_KERNEL_TOKEN_ROLES": roles}
+
+    assert (secret_of(Role.AGENT, env), secret_of(Role.RUNNER, env)) == secrets
+
+
 @pytest.mark.parametrize("name", ["PIECEWORK_RUNTIME_TOKENS", "PIECEWORK_KERNEL_TOKENS"])
 @pytest.mark.parametrize("text", [",", " ", "kernel", "=s3cret"])
 def test_tokens_that_cannot_be_read_are_a_mistake_that_is_told_before_anything_starts(name, text):

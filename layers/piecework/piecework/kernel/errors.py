@@ -54,6 +54,13 @@ class SessionExpired(Unauthorized):
         super().__init__("the execution is no longer tied to this consumer")
 
 
+class Forbidden(KernelError):
+    """The caller is known, and may not do this."""
+
+    code = "FORBIDDEN"
+    status = 403
+
+
 class NotFound(KernelError):
     """No such execution, step or runner."""
 

@@ -19,6 +19,7 @@ from piecework.aws.queues import Queue
 from piecework.aws.table import THE_KERNEL, Table
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.clock import now_in_ms
+from piecework.edge.roles import RoleTable, parse_roles
 from piecework.edge.tokens import Tokens, parse_tokens
 from piecework.errors import PieceworkError, SettingsError
 from piecework.extend.manifest import Bundle, load
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from piecework.kernel.streams.opening import Streams
 
 HOSTED_QUEUE_URL: Final = "PIECEWORK_KERNEL_HOSTED_QUEUE_URL"
+NO_ROLES: Final = "no name of a token has roles, so every caller may do everything, and agents may approve their calls"
 
 
 class Places(NamedTuple):
@@ -258,6 +260,18 @@ class KernelDoor:
             if not parse_tokens(local):
                 raise SettingsError("the tokens secret holds no name=secret entry")
         return parse_tokens(local)
+
+    @cached_property
+    def roles(self) -> RoleTable:
+        """What the bearer of each token may do. The log says it once if roles are not given: then agents may approve.
+
+        Raises:
+            SettingsError: they are not a list of name=role+role.
+        """
+        table = parse_roles(self._env.get("PIECEWORK_KERNEL_TOKEN_ROLES", ""))
+        if not table.is_limited:
+            self.telemetry.outcome("approval_is_no_boundary", {"why": NO_ROLES}, {})
+        return table
 
     @cached_property
     def origins(self) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """Signals from outside, and people's answers among them (specification sections 1.4, 1.5)."""
 
+from piecework.edge.roles import needed
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import answers, checks
 from piecework.kernel.decide.answers import Said
-from piecework.kernel.errors import Conflict
+from piecework.kernel.errors import Conflict, Forbidden
 from piecework.kernel.model.change_builder import ChangeBuilder, Decision
 from piecework.kernel.model.changes import Decided, Outcome
 from piecework.kernel.model.commands import Signal
@@ -17,13 +18,21 @@ from piecework.kernel.model.payloads import (
 )
 from piecework.kernel.model.ports import Consumer, Read
 from piecework.kernel.model.state import Blocked, Step, StepStatus
+from piecework.kernel.needs import APPROVERS, CLIENTS
 from piecework.kernel.settings import MAX_STORED_SIGNALS
 
 
 def signal(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
-    """Resume what waits for exactly this type; keep any other for a later wait."""
+    """Resume what waits for exactly this type; keep any other for a later wait.
+
+    Raises:
+        Forbidden: the caller may not send such a signal. Only here it is known whether it answers about a step.
+    """
     state = builder.state
-    if answers.is_answer(state, command):
+    is_answer = answers.is_answer(state, command)
+    if not command.roles & (APPROVERS if is_answer else CLIENTS):
+        raise Forbidden(needed(APPROVERS if is_answer else CLIENTS))
+    if is_answer:
         return _answer(builder, read, command)
     checks.not_ended(state)
     resumes = state.blocked == Blocked("signal", command.type)

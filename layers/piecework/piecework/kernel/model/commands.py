@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from piecework.edge.roles import EVERY, Roles
 from piecework.jsons import Json
 from piecework.kernel.model.fingerprints import fingerprint, matches
 from piecework.kernel.model.ports import Consumer, RunnerConnection
@@ -107,7 +108,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Something from outside, by the token of that name.
+    """Something from outside, by the token of that name, which has these roles.
 
     For a step that it lets through: `linked` is a runner's connection, `consumer` the agent's, whose session it is.
     """
@@ -117,6 +118,7 @@ class Signal:
     linked: RunnerConnection | None = None
     by: str = ""
     consumer: Consumer | None = None
+    roles: Roles = EVERY
 
     @property
     def step_id(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from piecework.edge.roles import UNLIMITED, Caller
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.kernel.decide import checks
@@ -117,15 +118,17 @@ class Kernel:
         self._commits.run(execution_id, attempt)
         return self._view(execution_id)
 
-    def signal(self, execution_id: str, signal_type: str, payload: Json, by: str = "") -> dict[str, Json]:
-        """Something from outside for an execution, by the token of that name; `already` when it was done before.
+    def signal(self, execution_id: str, signal_type: str, payload: Json, caller: Caller = UNLIMITED) -> dict[str, Json]:
+        """Something from outside for an execution; `already` when it was done before.
 
         Raises:
             NotFound: no such execution.
             Conflict: it has ended, or another answer about the step stands.
             Invalid: an approval that does not fit.
+            Forbidden: the caller may not answer about a step, or send any other signal.
         """
-        command, looks = Signal(signal_type, payload, by=by), iter((True,))
+        command = Signal(signal_type, payload, by=caller.name, roles=caller.roles)
+        looks = iter((True,))
 
         def attempt(read: Read, _now_ms: int, taken: int) -> Decision:
             checks.known(read)
