@@ -32,7 +32,18 @@ ROW: Final[Schema] = {
     "updated_at": TIME,
 }
 ANSWERS: Final[dict[str, Schema]] = {
-    "Execution": an_object({**ROW, "input": {}, "output": {}}),
+    "Execution": an_object(
+        {
+            **ROW,
+            "input": {},
+            "output": {},
+            "error": {"anyOf": [STRING, {"type": "null"}], "description": "why it has failed, else null"},
+            "waiting_for": {
+                "anyOf": [STRING, {"type": "null"}],
+                "description": "what it waits for now, in words for people; null when it has ended",
+            },
+        }
+    ),
     "Executions": an_object({"executions": {"type": "array", "items": an_object(ROW)}, "next_cursor": STRING}),
     "Event": an_object(
         {

@@ -15,6 +15,8 @@ def execution_body(view: Details) -> dict[str, Json]:
         "labels": dict(execution.labels),
         "input": view.input,
         "output": view.output,
+        "error": view.error,
+        "waiting_for": view.waiting_for,
         "created_at": rfc3339(execution.created_at_ms),
         "updated_at": rfc3339(execution.updated_at_ms),
     }

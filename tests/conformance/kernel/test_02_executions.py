@@ -37,7 +37,8 @@ def test_create_roundtrip(desk):
         assert RFC3339.fullmatch(answer["created_at"]) and answer["created_at"] == answer["updated_at"] != ZERO_TIME
     absent = desk.show(desk.create())
     assert absent["input"] is None
-    assert set(absent) == {"id", "status", "agent_id", "labels", "input", "output", "created_at", "updated_at"}
+    members = {"id", "status", "agent_id", "labels", "input", "output", "created_at", "updated_at"}
+    assert set(absent) == members | {"error", "waiting_for"}
 
 
 def test_create_labels_type(desk):

@@ -31,6 +31,10 @@ class Hosting(RoundRobin):
         super().__init__(agents, clock, assign)
         self._names, self._can_wake = names, can_wake
 
+    def is_hosted(self, agent_id: str) -> bool:
+        """Whether the agent's id names a registered executor."""
+        return agent_id in self._names
+
     def choose(self, agent_id: str) -> str:
         """Who is given a new execution. A registered executor goes before connected agents."""
         if agent_id not in self._names:

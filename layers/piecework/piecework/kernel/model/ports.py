@@ -33,11 +33,13 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """An execution with its input and output."""
+    """An execution with its input and output; what follows them is added by `Reasons`, no store knows it."""
 
     execution: Execution
     input: Json
     output: Json
+    error: str | None = None  # why it has failed
+    waiting_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

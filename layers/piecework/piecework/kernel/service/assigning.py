@@ -34,6 +34,14 @@ class RoundRobin:
     def __init__(self, agents: Agents, clock: Callable[[], int], assign: Assign) -> None:
         self._agents, self._clock, self._try = agents, clock, assign
 
+    def is_hosted(self, _agent_id: str) -> bool:
+        """Whether a registered executor serves the agent, and no consumer."""
+        return False
+
+    def serves(self, agent_id: str) -> bool:
+        """Whether somebody is there to take the agent's executions; costs a request unless it is hosted."""
+        return self.is_hosted(agent_id) or bool(connected_at(self._agents.consumers(agent_id), self._clock()))
+
     def choose(self, agent_id: str) -> str:
         """The connected consumer whose turn it is; empty when there is none."""
         return self._next(agent_id, connected_at(self._agents.consumers(agent_id), self._clock()))

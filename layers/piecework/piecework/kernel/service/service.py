@@ -46,6 +46,7 @@ from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.due_timers import DueTimers, TimersRun
 from piecework.kernel.service.intents import CHOICES, Intents, Judge
+from piecework.kernel.service.reasons import Reasons, waiting_for
 from piecework.kernel.service.sessions import Sessions
 from piecework.kernel.wire.cursors import page_of, place_of
 from piecework.values import replace
@@ -67,6 +68,7 @@ class Kernel:
         self._commits, self._assigner, self._dispatcher = commits, assigner, dispatcher
         self._settings, self._around = commits.settings, commits.environment
         self._sessions = Sessions(stores.executions, stores.agents)
+        self._reasons = Reasons(stores.executions, assigner.serves, commits.clock)
         self._due_timers = DueTimers(stores, commits, assigner, dispatcher)
         self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
 
@@ -81,19 +83,21 @@ class Kernel:
         is_given, created = self._commits.store(change), change.after
         if is_given or self._was_too_late(created, now):
             created = self._executions.read(created.id).execution or created
-        return Details(created, given, None)
+        is_served = bool(chosen) or self._assigner.is_hosted(agent_id)
+        waits = waiting_for(created, self._around.clock(), is_served=is_served)
+        return Details(created, given, None, waiting_for=waits)
 
     def get(self, execution_id: str) -> Details:
-        """An execution as it is now; timers that have come are settled first.
+        """An execution as it is now, with its reasons; timers that have come are settled first.
 
         Raises:
             NotFound: no such execution.
         """
         view = self._view(execution_id)
         if not timers.must_expire(view.execution, self._around.clock(), self._settings):
-            return view
+            return self._reasons.with_reasons(view)
         self.run_due_timers(execution_id)
-        return self._view(execution_id)
+        return self._reasons.with_reasons(self._view(execution_id))
 
     def executions(self, which: Filter, cursor: str, limit: int) -> tuple[list[Summary], str]:
         """A page of executions, newest first, and the cursor of the next one; empty when there is none.

@@ -1,0 +1,97 @@
+"""Why an execution stands where it stands, in words for people: what it waits for now, or why it has failed.
+
+Neither is stored. What it waits for follows from its checkpoint, and where nobody has it, from whether its agent is
+connected. Why it failed is in the last event of its log, so executions that earlier code has ended say it too.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Final, cast
+
+from piecework.kernel.clocks import rfc3339
+from piecework.kernel.model import payloads
+from piecework.kernel.model.hosted import is_hosted
+from piecework.kernel.model.ports import Details, Executions
+from piecework.kernel.model.state import Execution, Status, Step, StepStatus
+from piecework.values import replace
+
+FAILED: Final = "execution.failed"
+
+
+class Reasons:
+    """Adds the reasons to what is shown of an execution, with one bounded read where one is needed."""
+
+    def __init__(self, executions: Executions, serves: Callable[[str], bool], clock: Callable[[], int]) -> None:
+        self._executions, self._serves, self._clock = executions, serves, clock
+
+    def with_reasons(self, view: Details) -> Details:
+        """The same execution with `error` and `waiting_for`, each where it has one."""
+        execution = view.execution
+        if execution.status is Status.FAILED:
+            return replace(view, error=self._error(execution))
+        is_served = execution.is_waiting and self._serves(execution.agent_id)
+        return replace(view, waiting_for=waiting_for(execution, self._clock(), is_served=is_served))
+
+    def _error(self, execution: Execution) -> str | None:
+        """What its last event says; None when its log is being forgotten."""
+        last = self._executions.events(execution.id, execution.sequence - 1, 1)
+        if not last or last[0].type != FAILED:
+            return None
+        return cast("payloads.ExecutionFailed", last[0].payload)["error"]
+
+
+def waiting_for(execution: Execution, now_ms: int, *, is_served: bool) -> str | None:
+    """What an execution waits for at this time; None when it has ended.
+
+    `is_served` says whether somebody is there to take it, which counts while nobody has it.
+    """
+    if execution.status.is_terminal:
+        return None
+    if execution.is_waiting:
+        agent = f"agent {_quoted(execution.agent_id)}"
+        return f"{agent} to take it" if is_served else f"no {agent} is connected"
+    if execution.blocked is not None:
+        return _answer(execution)
+    if not execution.steps:
+        return f"{_agent(execution)} to go on"
+    first, *more = sorted(execution.steps.values(), key=lambda step: _rank(step, now_ms))
+    others = f", and {len(more)} more {'step' if len(more) == 1 else 'steps'}" if more else ""
+    return _work(execution, first, now_ms) + others
+
+
+def _answer(execution: Execution) -> str:
+    blocked = execution.blocked
+    if blocked is None or blocked.reason == "signal":
+        return f"signal {_quoted(blocked.ref if blocked else '')}"
+    return f"a person: {execution.steps[blocked.ref].tool_id}"
+
+
+def _rank(step: Step, now_ms: int) -> int:
+    """What somebody may have to do something about comes first; among equals the oldest step."""
+    if not step.job:
+        return 4
+    if step.job.held_by:
+        return 3 if step.status is StepStatus.RUNNING else 2
+    return 1 if step.job.not_before_ms > now_ms else 0
+
+
+def _work(execution: Execution, step: Step, now_ms: int) -> str:
+    job = step.job
+    if job is None:
+        return f"{_agent(execution)}: {step.tool_id}"
+    if job.held_by is not None:
+        runner = f"runner {_quoted(job.held_by.runner_id)}"
+        is_begun = step.status is StepStatus.RUNNING
+        return f"{runner}: {step.tool_id}" if is_begun else f"{runner} to begin {step.tool_id}"
+    if job.not_before_ms > now_ms:
+        return f"attempt {step.attempt} of {step.tool_id} at {rfc3339(job.not_before_ms)}"
+    return f"a runner for {step.tool_id}"
+
+
+def _agent(execution: Execution) -> str:
+    return f"{'hosted ' if is_hosted(execution) else ''}agent {_quoted(execution.agent_id)}"
+
+
+def _quoted(text: str) -> str:
+    """A name between quotes, with what would end them or the line escaped."""
+    return json.dumps(text, ensure_ascii=False)
