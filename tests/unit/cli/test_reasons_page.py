@@ -18,7 +18,7 @@ from tests.support.kernel.stage import KernelStage
 
 PAGE = Path(__file__).parents[3] / "docs" / "kernel" / "reasons.md"
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-MARK = "<!-- `WRITE_PAGES=1 pytest tests/unit/kernel/test_reasons_page.py` writes what follows -->\n"
+MARK = "<!-- `WRITE_PAGES=1 pytest tests/unit/cli/test_reasons_page.py` writes what follows -->\n"
 
 
 def test_the_page_of_reasons_shows_what_the_command_prints_of_every_kind():
