@@ -10,13 +10,14 @@ from piecework.clock import now_in_ms
 from piecework.jsons import loads
 from piecework.kernel.policy.rules import PerAgent, Policy, Rule, RuleSet, explained
 from piecework.kernel.policy.sources import load_path
-from piecework.kernel.policy.verdicts import Call, Verdict
+from piecework.kernel.policy.verdicts import Call, OnTimeout, Verdict
 from piecework_cli.output import CommandError
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 ABOUT_A_CALL: Final = ("agent", "arguments", "label", "steps", "age_ms", "at")
+WAITED_OUT: Final = {OnTimeout.DENY: "it is denied", OnTimeout.FAIL: "the execution fails"}
 
 
 def add(commands: "Commands") -> None:
@@ -75,7 +76,8 @@ def verdict_line(verdict: Verdict) -> str:
     reason = f": {verdict.reason}" if verdict.reason else ""
     timeout = f"; step timeout {verdict.timeout_ms} ms" if verdict.timeout_ms else ""
     limit = f"; at most {verdict.rate_limit.max} per {verdict.rate_limit.text}" if verdict.rate_limit else ""
-    return f"=> {verdict.decision} by {verdict.rule_id}{reason}{timeout}{limit}"
+    wait = f"; {verdict.wait.text} for an answer, then {WAITED_OUT[verdict.wait.on_timeout]}" if verdict.wait else ""
+    return f"=> {verdict.decision} by {verdict.rule_id}{reason}{timeout}{limit}{wait}"
 
 
 def _because(rule: Rule, problems: Sequence[tuple[str, str]]) -> str:

@@ -186,3 +186,16 @@ def test_a_door_without_tools_refuses_them_in_the_same_words(a_run):
         a_run().tool("pay.refund", {"cents": 1})
     with pytest.raises(Refused, match=r"run\.tool cannot be called inside run\.step"):
         a_run().step("s", lambda: pytest.fail("unreachable") if a_run().tool("t") else None)
+
+
+@pytest.mark.parametrize("kind", ["fake", "results table", "work table", "kernel table"])
+def test_a_step_is_kept_for_longer_and_never_for_shorter(kind, request):
+    table, now, key = table_of(kind, request), FakeClock()() // 1000, uuid4().hex
+    table.record_once(key, b"drafted", now + 10)
+
+    table.keep(key, now + 5, now - 1)
+    table.keep("nobody recorded this", now + 99, now + 99)
+    assert table.find(key) == b"drafted"
+    assert table.find("nobody recorded this") is None
+    table.keep(key, now + 11, now - 1)
+    assert table.find(key) is None

@@ -112,6 +112,12 @@ class FakePieceTable(PieceTable, StepTable):
                 self.steps[key] = (body, expires_at)
             return standing or body
 
+    def keep(self, key: str, least: int, expires_at: int) -> None:
+        with self.lock:
+            body, ends_at = self.steps.get(key, (None, least))
+            if body is not None and ends_at < least:
+                self.steps[key] = (body, expires_at)
+
     def _held(self, key: str, token: str) -> Piece:
         piece = self.items.get(key)
         if piece is None or piece.state is not State.RUNNING or piece.token != token:

@@ -569,8 +569,12 @@ def approval_of(execution: Execution) -> Approval | None:
     """What an execution asks a person, if it does."""
     if execution.blocked is None or execution.blocked.reason != "approval":
         return None
-    step = execution.steps[execution.blocked.ref]
-    return Approval(execution.id, execution.agent_id, step.id, step.tool_id, execution.updated_at_ms)
+    step = execution.steps.get(execution.blocked.ref)
+    return (
+        None
+        if step is None
+        else Approval(execution.id, execution.agent_id, step.id, step.tool_id, execution.updated_at_ms)
+    )
 
 
 def _check_rows(rows: Sequence[Any]) -> None:

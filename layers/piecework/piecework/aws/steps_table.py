@@ -7,7 +7,7 @@ The results table holds them by their key alone, as it holds pieces; tables with
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from piecework.aws.table import THE_KERNEL, THE_RESULTS, THE_WORK, Table
 from piecework.aws.writes import ABSENT_OR_EXPIRED, Key, at
@@ -16,6 +16,8 @@ from piecework.durable.steps import StepTable
 
 if TYPE_CHECKING:
     from piecework.aws.table import Client
+
+EARLIER: Final = "expires_at < :least"
 
 
 class StepsTable(StepTable):
@@ -36,6 +38,10 @@ class StepsTable(StepTable):
         if not (written.done or written.row):
             raise self._table.changed()
         return body if written.done else bytes(written.row["result"])
+
+    def keep(self, key: str, least: int, expires_at: int) -> None:
+        values = {"expires": expires_at, "least": least}
+        self._table.update(self._place(key), "SET expires_at = :expires", values, EARLIER)
 
 
 def result_steps(client: Client, table: str, clock: Callable[[], int] = now_in_ms) -> StepsTable:

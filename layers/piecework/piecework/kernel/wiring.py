@@ -122,6 +122,7 @@ class KernelDoor:
             log=self.telemetry,
             settings=self.settings,
             clock=self.clock,
+            longest_wait_ms=self._longest_wait_ms,
         )
 
     @cached_property
@@ -304,6 +305,11 @@ class KernelDoor:
 
     def _judge(self, call: Call) -> Verdict:
         return self.policy.decide(call)
+
+    def _longest_wait_ms(self, agent_id: str) -> int:
+        from piecework.kernel.policy.rules import longest_wait_ms
+
+        return longest_wait_ms(self.policy, agent_id)
 
     def _send_hints(self, change: Change) -> None:
         send_hints(self.hints, change)

@@ -33,6 +33,10 @@ def with_limit(limit):
     return with_rule(f"{ALLOW}, rate_limit: {limit}")
 
 
+def with_gate(keys):
+    return with_rule(f"then: {{decision: require_approval, {keys}}}")
+
+
 LOAD_ERRORS = [
     (f"rules: [{{{ALLOW}}}]", "rule number 1: `id` must be text"),
     (f"rules: [{{id: '', {ALLOW}}}]", "rule number 1: `id` must have 1 to"),
@@ -46,6 +50,17 @@ LOAD_ERRORS = [
     (with_rule("when: {}"), "rule r1: then must be a mapping"),
     (with_rule("then: {decision: allow, timeout_ms: -1}"), "then: `timeout_ms` must be a whole number, 0 or more"),
     (with_rule("then: {decision: allow, timeout_ms: 1s}"), "then: `timeout_ms` must be a whole number"),
+    (with_gate("timeout: 6d"), "then: `timeout` is not a duration such as 30s"),
+    (with_gate("timeout: 0s"), "then: `timeout` is not a duration"),
+    (with_gate("timeout: 3600"), "then: `timeout` must be text; put it in quotes"),
+    (with_gate("timeout: 8785h"), "then: `timeout` must be 366 days (8784h) or less"),
+    (with_gate("on_timeout: deny"), "then: `on_timeout` needs `timeout`"),
+    (with_gate("timeout: 1h, on_timeout: allow"), "then: `on_timeout` must be one of deny, fail"),
+    (with_gate("timeout: 1h, on_timeout: null"), "then: `on_timeout` must be one of deny, fail"),
+    (with_gate("timout: 1h"), "then: unknown key `timout`; did you mean `timeout`?"),
+    (with_rule("then: {decision: allow, timeout: 1h}"), "then: `timeout` needs `decision: require_approval`; a tool's"),
+    (with_rule("then: {decision: deny, on_timeout: fail}"), "then: `on_timeout` needs `decision: require_approval`"),
+    ("default: {decision: require_approval, timeout: 1h}", "default: unknown key `timeout`"),
     (with_rule("then: {decision: deny, reason: 5}"), "then: `reason` must be text; put it in quotes"),
     (with_rule("then: {decision: deny, reason: ok, resaon: x}"), "then: unknown key `resaon`; did you mean `reason`?"),
     (with_rule(f"{ALLOW}, wehn: {{tool_id: a}}"), "rule r1: unknown key `wehn`; did you mean `when`?"),
@@ -270,6 +285,8 @@ rules:
   - {id: runaway, priority: 1, when: {min_step_count: 40}, then: {decision: deny, reason: too many steps}}
   - {id: small, priority: 2, when: {tool_id: pay.*, labels: {env: qa}, arguments: [{field: cents, max: 2000}]},
      then: {decision: allow, timeout_ms: 1000}, rate_limit: {max: 5, window: 1m}}
+  - {id: large, priority: 4, when: {tool_id: pay.large},
+     then: {decision: require_approval, reason: money, timeout: 144h, on_timeout: fail}}
   - {id: night, priority: 3, when: {schedule: "Mon-Sun 22:00-06:00 UTC"}, then: {decision: deny}}
 """
 
@@ -283,12 +300,12 @@ def refunds(tmp_path):
 
 def test_check_says_that_a_policy_loads(refunds, tmp_path, capsys):
     assert main(["policy", "check", refunds]) == 0
-    assert capsys.readouterr().out == f"{refunds} loads: 3 rules\n"
+    assert capsys.readouterr().out == f"{refunds} loads: 4 rules\n"
 
     (tmp_path / "p").mkdir()
     (tmp_path / "p/support.yaml").write_text(REFUNDS)
     assert main(["policy", "check", str(tmp_path / "p")]) == 0
-    assert capsys.readouterr().out.endswith("loads: 3 rules for support, no rules for other agents\n")
+    assert capsys.readouterr().out.endswith("loads: 4 rules for support, no rules for other agents\n")
 
 
 def test_check_explains_a_decision_rule_by_rule(refunds, capsys):
@@ -308,6 +325,13 @@ def test_check_says_what_goes_with_an_allowed_call(refunds, capsys):
 
     assert main(["policy", "check", refunds, *about]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "=> allow by small; step timeout 1000 ms; at most 5 per 1m"
+
+
+def test_check_says_how_long_a_person_is_waited_for(refunds, capsys):
+    assert main(["policy", "check", refunds, "--tool", "pay.large", "--at", "2026-03-01T12:00:00Z"]) == 0
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "=> require_approval by large: money; 144h for an answer, then the execution fails"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from piecework.kernel.policy.loading import load_directory
 from piecework.kernel.policy.reading import PolicyInvalid
-from piecework.kernel.policy.rules import PERMISSIVE, SECURE, explained
-from piecework.kernel.policy.verdicts import Decision, RateLimit, Verdict
+from piecework.kernel.policy.rules import PERMISSIVE, SECURE, explained, longest_wait_ms
+from piecework.kernel.policy.verdicts import Decision, OnTimeout, RateLimit, Verdict, Wait
 from tests.support.kernel.policies import a_call, a_policy
 
 EXAMPLE_A = """
@@ -146,6 +146,19 @@ def test_time_and_rate_limits_go_with_calls_that_are_allowed_at_once():
 
     assert policy.decide(a_call("a")) == Verdict(ASK, "", "ask")
     assert policy.decide(a_call("b")) == Verdict(ALLOW, "", "plain")
+
+
+def test_a_rule_says_how_long_a_person_is_waited_for():
+    policy = a_policy("""
+        rules:
+          - {id: brief, when: {tool_id: a}, then: {decision: require_approval, timeout: 1h30m}}
+          - {id: long, priority: 1, then: {decision: require_approval, timeout: 144h, on_timeout: fail}}
+    """)
+
+    assert policy.decide(a_call("a")).wait == Wait(5_400_000, OnTimeout.DENY, "1h30m")
+    assert policy.decide(a_call("b")).wait == Wait(518_400_000, OnTimeout.FAIL, "144h")
+    assert longest_wait_ms(policy, "support") == 518_400_000
+    assert longest_wait_ms(SECURE, "support") == 0
 
 
 def test_a_refusal_names_the_limit_and_the_window_as_they_were_written():

@@ -5,6 +5,7 @@
 | the step that waits | the step goes on, or ends |
 | a step that was answered before: the same caller says the same | 200 with `already`: the first reply may be lost |
 | the same, but another caller or another answer | 409 with the answer that stands |
+| a step about which nobody answered in time | 409 with that denial, `by` nobody |
 | a step that was cancelled unanswered | 409 |
 | a step that nobody was asked about, or that does not exist | 400 |
 """
@@ -19,7 +20,7 @@ from piecework.kernel.model.changes import StepRecord
 from piecework.kernel.model.commands import Signal
 from piecework.kernel.model.evolve import ALIAS, DECISIONS
 from piecework.kernel.model.ports import Read
-from piecework.kernel.model.state import Blocked, Execution
+from piecework.kernel.model.state import Execution
 from piecework.values import dataclass
 
 DENIED: Final = "approval denied by human"
@@ -38,7 +39,7 @@ class Said:
 
 def is_answer(execution: Execution, command: Signal) -> bool:
     """Whether a signal answers about a step; what an agent waits for by its very type is an ordinary signal."""
-    if execution.blocked == Blocked("signal", command.type):
+    if execution.waits_for("signal", command.type):
         return False
     if command.type != ALIAS:
         return command.type in DECISIONS
@@ -90,7 +91,7 @@ def late(execution: Execution, read: Read, command: Signal, answer: Said) -> dic
     record = read.step
     if record is not None and record.decided is not None:
         decided = record.decided
-        if (decided.approved, decided.by) == (answer.approved, command.by):
+        if not decided.timed_out and (decided.approved, decided.by) == (answer.approved, command.by):
             return ALREADY
         raise AlreadyDecided(record.id, approved=decided.approved, by=decided.by or None, at=rfc3339(decided.at_ms))
     if record is not None and _was_denied(record):

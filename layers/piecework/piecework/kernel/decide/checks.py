@@ -11,7 +11,7 @@ from piecework.kernel.errors import (
 )
 from piecework.kernel.model.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Intent
 from piecework.kernel.model.ports import Consumer, Read
-from piecework.kernel.model.state import Blocked, Execution, Status, Step
+from piecework.kernel.model.state import Execution, Status, Step
 from piecework.kernel.settings import MAX_ACTIVE_STEPS
 
 ID_BYTES = 256
@@ -85,7 +85,7 @@ def known(read: Read) -> Execution:
 
 def awaits_approval(execution: Execution, step_id: str) -> bool:
     """Whether this step is what the execution is blocked for."""
-    return execution.blocked == Blocked("approval", step_id)
+    return execution.waits_for("approval", step_id)
 
 
 def open_step(read: Read, step_id: str) -> Step:

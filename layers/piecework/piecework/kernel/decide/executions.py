@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from piecework.kernel.decide import checks
+from piecework.kernel.decide import checks, denials
 from piecework.kernel.model import timers
 from piecework.kernel.model.change_builder import ChangeBuilder, Decision, Entry, excess
 from piecework.kernel.model.changes import LostConsumer
@@ -17,6 +17,8 @@ from piecework.kernel.model.payloads import (
     StepTimedOut,
 )
 from piecework.kernel.model.state import Execution, Status, Step, StepStatus
+from piecework.kernel.policy.verdicts import OnTimeout
+from piecework.kernel.settings import ENDED_AT_ONCE
 from piecework.values import replace
 
 CANCELLED_BY_REQUEST = "cancelled by request"
@@ -27,6 +29,7 @@ BY_CANCEL = "execution cancelled"  # reasons of `step.cancelled`
 BY_DISCONNECT = "agent disconnected"
 BY_SIBLING = "sibling step timed out"
 BY_TIMEOUT = "execution timed out"
+BY_SILENCE = "approval timed out"
 
 NOTHING = Decision(None, answer=False)
 
@@ -117,8 +120,10 @@ def recover(builder: ChangeBuilder) -> Decision:
 
 
 def expire(builder: ChangeBuilder) -> Decision:
-    """End it if its time is up, or if a step's is: first the execution's own time, then the steps'."""
+    """Settle the time that is up: that of an approval, else the execution's own, else a step's."""
     state = builder.state
+    if timers.is_unanswered(state, builder.now_ms):
+        return _unanswered(builder)
     if timers.is_out_of_time(state, builder.now_ms, builder.settings):
         if excess(state):
             return _shed(builder, BY_TIMEOUT)
@@ -131,6 +136,23 @@ def expire(builder: ChangeBuilder) -> Decision:
         builder.batch(builder.cancelling(ahead, BY_SIBLING))
         return Decision(builder.change(), again=True)
     return _failed(builder, [late], others, BY_SIBLING, STEP_OUT_OF_TIME)
+
+
+def _unanswered(builder: ChangeBuilder) -> Decision:
+    """Nobody has answered in time: the call is denied, or the execution fails, as the rule says."""
+    state, blocked = builder.state, builder.state.blocked
+    step = state.steps.get(blocked.ref) if blocked else None
+    if blocked is None or step is None:
+        return NOTHING
+    if blocked.on_timeout != OnTimeout.FAIL:
+        denials.deny_by_time(builder, step, blocked)
+        return Decision(builder.change(), answer=True)
+    others = [other for other in state.steps.values() if other is not step]
+    if len(others) >= ENDED_AT_ONCE:
+        builder.batch(builder.cancelling(others[:ENDED_AT_ONCE], BY_SILENCE))
+        return Decision(builder.change(), again=True)
+    builder.decisions[step.id] = denials.timed_out(builder)
+    return _failed(builder, [], [*others, step], BY_SILENCE, denials.unanswered(step.tool_id, blocked))
 
 
 def move_clock(builder: ChangeBuilder) -> Decision:

@@ -28,8 +28,8 @@ from piecework.kernel.model.payloads import (
 from piecework.kernel.model.ports import Read
 from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Decision as Policy
-from piecework.kernel.policy.verdicts import Verdict
-from piecework.kernel.settings import REMOTE_ATTEMPTS
+from piecework.kernel.policy.verdicts import Verdict, Wait
+from piecework.kernel.settings import LONGEST_KEPT_MS, REMOTE_ATTEMPTS
 
 G = TypeVar("G", bound=GivenMembers)
 
@@ -212,6 +212,9 @@ def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, step_i
     blocked: ExecutionBlocked = {"reason": "approval", "ref": step_id, "tool_id": tool_id, "arguments": arguments}
     if intent.remote:
         blocked["remote"] = True
+    if verdict.wait:
+        blocked["expires_at"] = rfc3339(_waits_until(builder, verdict.wait))
+        blocked["on_timeout"] = verdict.wait.on_timeout.value
     asked = StepApprovalRequired(tool_id=tool_id, arguments=arguments, remote=intent.remote, reason=verdict.reason)
     builder.batch(
         [
@@ -224,6 +227,13 @@ def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, step_i
     builder.approvals = builder.approvals.asked(step_id, mark, intent.idempotency_key)
     builder.count(metrics.intents(intent.type, "pending_approval"))
     return ACCEPTED | {"step_id": step_id, "pending_approval": True}
+
+
+def _waits_until(builder: ChangeBuilder, wait: Wait) -> int:
+    """When an answer comes too late; no execution is open for longer than what it needs is kept."""
+    settings, begun = builder.settings, builder.state.created_at_ms
+    latest = begun + LONGEST_KEPT_MS - settings.execution_timeout_ms - settings.retention_ms
+    return min(builder.now_ms + wait.timeout_ms, max(latest, builder.now_ms))
 
 
 def _wait(builder: ChangeBuilder, intent: Intent) -> Answer:

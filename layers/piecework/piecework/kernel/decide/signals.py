@@ -2,22 +2,20 @@
 
 from piecework.edge.roles import needed
 from piecework.kernel.clocks import rfc3339
-from piecework.kernel.decide import answers, checks
-from piecework.kernel.decide.answers import Said
+from piecework.kernel.decide import answers, checks, denials
 from piecework.kernel.errors import Conflict, Forbidden
 from piecework.kernel.model.change_builder import ChangeBuilder, Decision
-from piecework.kernel.model.changes import Decided, Outcome
+from piecework.kernel.model.changes import Decided
 from piecework.kernel.model.commands import Signal
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.payloads import (
     ExecutionResumed,
     SignalReceived,
     StepDispatched,
-    StepFailed,
     resumed_by_signal,
 )
 from piecework.kernel.model.ports import Consumer, Read
-from piecework.kernel.model.state import Blocked, Step, StepStatus
+from piecework.kernel.model.state import Step
 from piecework.kernel.needs import APPROVERS, CLIENTS
 from piecework.kernel.settings import MAX_STORED_SIGNALS
 
@@ -35,7 +33,7 @@ def signal(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
     if is_answer:
         return _answer(builder, read, command)
     checks.not_ended(state)
-    resumes = state.blocked == Blocked("signal", command.type)
+    resumes = state.waits_for("signal", command.type)
     if not resumes and len(state.signals) >= MAX_STORED_SIGNALS:
         raise Conflict(f"an execution stores at most {MAX_STORED_SIGNALS} signals")
     received = _received(builder, command)
@@ -72,7 +70,7 @@ def _answer(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
     if said.approved:
         _grant(builder, step, command, received)
     else:
-        _deny(builder, step, said, received)
+        denials.deny(builder, step, said.reason, chain=received.id)
     builder.decisions[step.id] = Decided(said.approved, command.by, builder.now_ms)
     builder.push("approval.resolved", step.id, approved=said.approved)
     builder.push("signal.received", str(received.sequence))
@@ -100,17 +98,3 @@ def _tell_agent(builder: ChangeBuilder, step: Step, consumer: Consumer | None) -
         builder.approvals = builder.approvals.worked_on(step.id)
     else:
         builder.approvals = builder.approvals.left_for(step.id, consumer.generation)
-
-
-def _deny(builder: ChangeBuilder, step: Step, said: Said, received: Event) -> None:
-    builder.outcomes[step.id] = Outcome(StepStatus.FAILED, error=said.reason, is_denied=True)
-    builder.note(step, StepStatus.FAILED, said.reason)
-    keeps = builder.state.session is None and builder.approvals.can_keep(step.id)
-    failed = StepFailed(error=said.reason, retryable=False)
-    if keeps:
-        builder.approvals = builder.approvals.keep(step.id, approved=False, reason=said.reason)
-        failed["answer_kept"] = True
-    builder.batch(
-        [("step.failed", failed, step.id), ("execution.resumed", ExecutionResumed(reason="approval denied"), "")],
-        chain=received.id,
-    )

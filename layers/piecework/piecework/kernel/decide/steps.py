@@ -4,6 +4,7 @@ from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import checks
 from piecework.kernel.errors import Conflict, StepResolved
+from piecework.kernel.model import timers
 from piecework.kernel.model.change_builder import ChangeBuilder, Decision, queued
 from piecework.kernel.model.changes import Outcome, QueuedJob
 from piecework.kernel.model.commands import Dispatch, JobResult, Requeue, Started, StepResult
@@ -60,7 +61,7 @@ def dispatch(builder: ChangeBuilder, command: Dispatch) -> Decision:
         return Decision(builder.change(), answer=False)
     if step.job.not_before_ms > builder.now_ms:
         return NOTHING
-    until = step.deadline_ms or builder.now_ms + builder.settings.step_timeout_ms
+    until = timers.deadline_at(builder.state, step, builder.now_ms) or builder.now_ms + builder.settings.step_timeout_ms
     runner_id = command.linked.connection.runner_id
     payload = StepDispatched(runner_id=runner_id, job_id=step.job.id, deadline=rfc3339(until))
     builder.append("step.dispatched", payload, step.id)

@@ -20,13 +20,14 @@ from typing import Final, NamedTuple, Protocol
 from piecework.clock import now_in_ms
 from piecework.durable.pieces import Claim, State, piece_key
 from piecework.durable.renewal import Renewal
-from piecework.durable.steps import PieceSteps, StepTable
+from piecework.durable.steps import PieceSteps
 from piecework.errors import LeaseLost, PieceworkError, Retryable, Unprocessable
 from piecework.extend.bounds import REASON_BYTES
 from piecework.extend.executors import Executor, Log, Outcome, Run, Task
 from piecework.extend.faults import fault_of
 from piecework.extend.right import Right, RightLost
 from piecework.kernel.errors import Conflict, Unauthorized
+from piecework.kernel.hosted.lasting import LastingSteps, LastingTable
 from piecework.kernel.hosted.tasks import deadline_ms, output_problem, task_of
 from piecework.kernel.hosted.tools import Diverged, Halt, Tools
 from piecework.kernel.model.commands import COMPLETE, FAIL, Intent
@@ -80,7 +81,7 @@ class Hosted:
     executions: Executions
     kernel: Kernel
     leases: Leases
-    steps: StepTable
+    steps: LastingTable
     executor_of: Callable[[str], Executor]  # raises Unprocessable when none of this name is deployed
     wake: Callable[[str, int], None]  # an execution's id, after a delay in milliseconds
     log: Log
@@ -88,6 +89,7 @@ class Hosted:
     clock: Callable[[], int] = now_in_ms
     token: Callable[[], str] = lambda: secrets.token_hex(16)
     renewal: Callable[[Callable[[], None]], AbstractContextManager[object]] = Renewal
+    longest_wait_ms: Callable[[str], int] = lambda _: 0  # for a person, by an agent's id
 
     def run_turn(self, execution_id: str, until_ms: int) -> str:
         """Run the executor if it is its turn; one word that says how it ended.
@@ -140,9 +142,10 @@ class Hosted:
         except Unprocessable:
             return self._fail(view, NO_EXECUTOR)
         task = task_of(view, executor, deadline_ms(view, executor, self.settings, self.clock(), until_ms))
-        tools = Tools(self.executions, self.kernel, view.execution.id, session_of(view))
+        steps = LastingSteps(self.steps, lambda: self._lasts_s(view.execution.agent_id))
+        tools = Tools(self.executions, self.kernel, view.execution.id, session_of(view), steps.keep_used)
         try:
-            outcome = executor(task, self._facilities(task, token, tools, right))
+            outcome = executor(task, self._facilities(task, token, tools, right, steps))
             right.check()  # the executor may have caught what should have ended it
             tools.check_ended()
         except Halt as halt:
@@ -156,18 +159,24 @@ class Hosted:
             return self._halted(view, tools.halt) if tools.halt else self._fail(view, FAILED)
         return self._halted(view, tools.halt) if tools.halt else self._complete(view, task, outcome)
 
-    def _facilities(self, task: Task, token: str, tools: Tools, right: Right) -> Run:
+    def _facilities(self, task: Task, token: str, tools: Tools, right: Right, steps: LastingSteps) -> Run:
         key = piece_key("kernel", task.caller, task.execution_id)
         claim = Claim(key, token, "", after=State.RUNNING)  # an earlier run may have recorded steps
         ends_s = (self.clock() + self.settings.execution_timeout_ms) // 1000 + STEPS_KEPT_SECONDS
         return Run(
             remaining_ms=lambda: task.deadline_ms - self.clock(),
-            steps=PieceSteps(self.steps, claim, lambda: ends_s),
+            steps=PieceSteps(steps, claim, lambda: ends_s),
             log=self.log,
             on_progress=lambda pct, _: self.log.info("progress", execution_id=task.execution_id, pct=pct),
             call_tool=tools.call,
             right=right,
         )
+
+    def _lasts_s(self, agent_id: str) -> tuple[int, int] | None:
+        """Until when recorded steps must be there if a call waits for a person now, and until when they are kept."""
+        waits_ms = self.longest_wait_ms(agent_id)
+        ends_s = (self.clock() + waits_ms + self.settings.execution_timeout_ms) // 1000
+        return (ends_s, ends_s + STEPS_KEPT_SECONDS) if waits_ms else None
 
     def _halted(self, view: Details, halt: Halt) -> End:
         return self._fail(view, str(halt)) if isinstance(halt, Diverged) else End(halt.word)

@@ -15,6 +15,7 @@ from typing import Final
 from piecework.extend.executors import Executor, Task
 from piecework.jsons import Json, canonical
 from piecework.kernel.model.ports import Details
+from piecework.kernel.model.timers import ends_at
 from piecework.kernel.settings import KernelSettings
 from piecework.schemas import SchemaRejected, compile_schema
 
@@ -52,8 +53,7 @@ def task_of(view: Details, executor: Executor, ends_ms: int) -> Task:
 
 def deadline_ms(view: Details, executor: Executor, settings: KernelSettings, now_ms: int, until_ms: int) -> int:
     """When a run must have ended: by its function's time, its executor's, and the execution's."""
-    execution_ends_ms = view.execution.created_at_ms + settings.execution_timeout_ms
-    return min(until_ms - MARGIN_MS, now_ms + executor.max_duration_ms, execution_ends_ms)
+    return min(until_ms - MARGIN_MS, now_ms + executor.max_duration_ms, ends_at(view.execution, settings))
 
 
 def output_problem(task: Task, output: Json) -> str | None:

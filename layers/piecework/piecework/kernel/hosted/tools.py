@@ -4,7 +4,7 @@ The key of a call is its place in the run, so a repeat of the run finds the call
 failure, a denial, or not yet, which ends the run until there is an answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 from piecework.errors import PolicyDenied, ToolFailed
@@ -62,9 +62,17 @@ class Diverged(Halt):
 class Tools:
     """The tool calls of one run; `halt` is what ended it, whatever its executor made of that."""
 
-    def __init__(self, executions: Executions, kernel: Kernel, execution_id: str, session_id: str) -> None:
+    def __init__(
+        self,
+        executions: Executions,
+        kernel: Kernel,
+        execution_id: str,
+        session_id: str,
+        before_asking: Callable[[], None] = lambda: None,
+    ) -> None:
         self._executions, self._kernel = executions, kernel
         self._execution_id, self._session_id = execution_id, session_id
+        self._before_asking = before_asking
         self._calls = 0
         self.halt: Halt | None = None
 
@@ -102,6 +110,7 @@ class Tools:
             standing = standing_answer(read, intent)
             if standing is not None:
                 return _recorded(standing, read)
+            self._before_asking()
             answer = self._kernel.intent(self._execution_id, self._session_id, intent)
         except (ExecutionTerminal, ExecutionTainted, ExecutionBlocked, Unauthorized) as error:
             raise Gone(error.text) from None

@@ -39,6 +39,7 @@ class Decided:
     approved: bool
     by: str  # the name of the caller's token; empty where the door has none
     at_ms: int
+    timed_out: bool = False  # nobody said it: the time for an answer was over
 
 
 @dataclass(frozen=True, slots=True)

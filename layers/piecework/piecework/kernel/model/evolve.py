@@ -108,6 +108,9 @@ def _started(state: Execution, event: Event) -> Execution:
 def _blocked(state: Execution, event: Event) -> Execution:
     payload = _payload(payloads.ExecutionBlocked, event)
     blocked = Blocked(payload["reason"], payload["ref"])
+    if "expires_at" in payload:
+        until, end = millis(payload["expires_at"]), payload.get("on_timeout", "")
+        blocked = replace(blocked, until_ms=until, on_timeout=end, as_of_ms=event.at_ms)
     return replace(_moved(state, Status.BLOCKED, event), blocked=blocked, resumed_by=None)
 
 
@@ -116,7 +119,7 @@ def _resumed(state: Execution, event: Event) -> Execution:
 
     With one, its agent may be gone unnoticed: until the next intent a reset puts the signal back.
     """
-    resumed = state if state.status is Status.RUNNING else _moved(state, Status.RUNNING, event)
+    resumed = state if state.status is Status.RUNNING else _moved(_awake(state, event), Status.RUNNING, event)
     signal_type = payloads.resuming_signal(_payload(payloads.ExecutionResumed, event))
     resumed = replace(resumed, blocked=None, has_answered=state.has_answered or signal_type is None)
     if signal_type is None or state.session is None:
@@ -125,6 +128,26 @@ def _resumed(state: Execution, event: Event) -> Execution:
     if used is None:
         raise LogBroken("resumed by a signal that never came")
     return replace(resumed, signals=tuple(stored for stored in state.signals if stored != used), resumed_by=used)
+
+
+def _awake(state: Execution, event: Event) -> Execution:
+    """The end of a wait with a time of its own: the execution's clock has stood still, and so have its steps'."""
+    if state.blocked is None or state.blocked.until_ms is None:
+        return state
+    return replace(_slept(state, event), paused_ms=state.paused_ms + event.at_ms - state.updated_at_ms)
+
+
+def _slept(state: Execution, event: Event) -> Execution:
+    """In such a wait deadlines are put off by the time that it lasts."""
+    blocked = state.blocked
+    if blocked is None or blocked.until_ms is None:
+        return state
+    gone_ms = event.at_ms - blocked.as_of_ms
+    steps = {
+        step.id: step if step.deadline_ms is None else replace(step, deadline_ms=step.deadline_ms + gone_ms)
+        for step in state.steps.values()
+    }
+    return replace(state, steps=steps, blocked=replace(blocked, as_of_ms=event.at_ms))
 
 
 def oldest_signal(state: Execution, signal_type: str) -> StoredSignal | None:
@@ -154,7 +177,7 @@ def _reset(state: Execution, event: Event) -> Execution:
         raise LogBroken("reset with an active step")
     back = (state.resumed_by,) if state.resumed_by else ()
     signals = tuple(sorted((*back, *state.signals), key=lambda stored: stored.sequence))
-    reset = _moved(state, Status.PENDING, event)
+    reset = _moved(_awake(state, event), Status.PENDING, event)
     return replace(reset, session=None, blocked=None, unattended_at_ms=None, signals=signals, resumed_by=None)
 
 
@@ -214,6 +237,7 @@ def _approval_required(state: Execution, event: Event) -> Execution:
 
 
 def _dispatched(state: Execution, event: Event) -> Execution:
+    state = _slept(state, event)
     step = _step_moved(_step(state, event), StepStatus.DISPATCHED, event)
     payload = _payload(payloads.StepDispatched, event)
     job_id = payload["job_id"]

@@ -35,6 +35,8 @@ class ExecutionBlocked(TypedDict):
     tool_id: NotRequired[str]  # this and the following: of an approval
     arguments: NotRequired[Json]
     remote: NotRequired[bool]  # left out when false
+    expires_at: NotRequired[str]  # this and the following: of a wait with a time of its own
+    on_timeout: NotRequired[Literal["deny", "fail"]]
 
 
 class ExecutionResumed(TypedDict):
@@ -212,7 +214,7 @@ def resumed_by_signal(signal_type: str) -> ExecutionResumed:
 
 
 def resuming_signal(payload: ExecutionResumed) -> str | None:
-    """The type of the signal that has resumed an execution; None when a person's answer has."""
+    """The type of the signal that has resumed an execution; None when an answer to an approval has, or its time."""
     reason = payload["reason"]
     return reason.removeprefix(SIGNAL_RESUMES) if reason.startswith(SIGNAL_RESUMES) else None
 

@@ -95,6 +95,9 @@ class Blocked:
 
     reason: str
     ref: str
+    until_ms: int | None = None  # of an approval with a time of its own: then the execution's clock stands still
+    on_timeout: str = ""  # what happens then: `deny` or `fail`
+    as_of_ms: int = 0  # and deadlines of its steps are those of this time: they sleep until it is resumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +129,14 @@ class Execution:
     resumed_by: StoredSignal | None = None  # the signal that resumed it, until its agent shows that it has heard of it
     unattended_at_ms: int | None = None  # running or blocked without a session since then (sections 1.4, 1.7)
     ended_at_ms: int | None = None
+    paused_ms: int = 0  # its clock stood still for so long, in approvals with a time of their own
     is_tainted: bool = False
     has_answered: bool = False  # a person has answered about a step of it, or may have
     approvals: Approvals = field(default_factory=Approvals, compare=False)  # kept beside what the log tells
+
+    def waits_for(self, reason: str, ref: str) -> bool:
+        """Whether it is blocked for exactly this."""
+        return self.blocked is not None and (self.blocked.reason, self.blocked.ref) == (reason, ref)
 
     @property
     def is_waiting(self) -> bool:

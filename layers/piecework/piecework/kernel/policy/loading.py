@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from piecework.clock import DAY_MS
 from piecework.jsons import Json
 from piecework.kernel.policy.conditions import (
     Condition,
@@ -25,13 +26,14 @@ from piecework.kernel.policy.predicates import Predicate
 from piecework.kernel.policy.reading import PolicyInvalid, read_document
 from piecework.kernel.policy.rules import DEFAULT, DENIED, PerAgent, Rule, RuleSet
 from piecework.kernel.policy.schedules import Schedule
-from piecework.kernel.policy.verdicts import Decision, RateLimit, Verdict
+from piecework.kernel.policy.verdicts import Decision, OnTimeout, RateLimit, Verdict, Wait
 
 GLOBAL: Final = "_global"
 SUFFIXES: Final = (".yaml", ".yml")
 MAX_FILES: Final = 1_000
 MAX_RULES: Final = 2_000  # of one agent, its own and the global ones
 MAX_CALLS: Final = 10_000  # of one window: they are kept in one item of 6 bytes each
+MAX_WAIT_MS: Final = 366 * DAY_MS  # for a person
 CONSTRAINTS: Final = ("pattern", "one_of", "min", "max", "max_length")
 
 Reader = Callable[[Fields, str], Problem]
@@ -138,12 +140,38 @@ def _rule(value: Json, where: str) -> Rule:
 
 def _then(fields: Fields, rule_id: str, limit: RateLimit | None) -> Verdict:
     """The verdict; time and rate limits mean nothing unless the call goes on at once, and are left out then."""
-    then = Fields(fields.value("then"), f"{fields.where}: then", ("decision", "reason", "timeout_ms"))
+    then = Fields(
+        fields.value("then"), f"{fields.where}: then", ("decision", "reason", "timeout_ms", "timeout", "on_timeout")
+    )
     decision = _decision(then)
+    wait = _wait(then, decision)
     timeout_ms = then.whole("timeout_ms", 0) if "timeout_ms" in then else 0
     if decision is not Decision.ALLOW:
-        return Verdict(decision, _reason(then), rule_id)
+        return Verdict(decision, _reason(then), rule_id, wait=wait)
     return Verdict(decision, _reason(then), rule_id, timeout_ms or None, limit)
+
+
+def _wait(then: Fields, decision: Decision) -> Wait | None:
+    """How long a person is waited for, or None where the rule does not say so."""
+    said = [key for key in ("timeout", "on_timeout") if key in then]
+    if said and decision is not Decision.REQUIRE_APPROVAL:
+        raise then.invalid(said[0], f"needs `decision: {Decision.REQUIRE_APPROVAL}`; a tool's own time is `timeout_ms`")
+    if said and "timeout" not in then:
+        raise then.invalid("on_timeout", "needs `timeout`")
+    return _timeout(then) if said else None
+
+
+def _timeout(then: Fields) -> Wait:
+    text, end = then.text("timeout"), then.value("on_timeout") if "on_timeout" in then else OnTimeout.DENY
+    if end not in tuple(OnTimeout):
+        raise then.invalid("on_timeout", f"must be one of {', '.join(OnTimeout)}")
+    try:
+        timeout_ms = duration_ms(text)
+    except ValueError as error:
+        raise then.invalid("timeout", f"is {error}") from None
+    if timeout_ms > MAX_WAIT_MS:
+        raise then.invalid("timeout", f"must be {MAX_WAIT_MS // DAY_MS} days ({MAX_WAIT_MS // DAY_MS * 24}h) or less")
+    return Wait(timeout_ms, OnTimeout(end), text)
 
 
 def _decision(fields: Fields) -> Decision:

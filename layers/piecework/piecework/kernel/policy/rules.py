@@ -79,6 +79,11 @@ PERMISSIVE: Final = RuleSet((), Verdict(Decision.ALLOW, "", "permissive-default"
 SECURE: Final = RuleSet((), Verdict(Decision.DENY, "No policy engine configured", "secure-default"))
 
 
+def longest_wait_ms(policy: Policy, agent_id: str) -> int:
+    """How long a person may be waited for at most, when an agent calls a tool; 0 where no rule says so."""
+    return max((rule.then.wait.timeout_ms for rule in policy.rules_for(agent_id) if rule.then.wait), default=0)
+
+
 def explained(policy: Policy, call: Call) -> Iterator[tuple[Rule, list[tuple[str, str]]]]:
     """Each rule that is tried, with the conditions that do not hold; ends with the first that matches."""
     for rule in policy.rules_for(call.agent_id):

@@ -15,6 +15,22 @@ class Decision(StrEnum):
     REQUIRE_APPROVAL = "require_approval"
 
 
+class OnTimeout(StrEnum):
+    """What becomes of a call that nobody has answered in time."""
+
+    DENY = "deny"  # as if a person had said no
+    FAIL = "fail"  # its execution fails
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long a call waits for a person; the execution's own clock stands still meanwhile."""
+
+    timeout_ms: int
+    on_timeout: OnTimeout
+    text: str  # the time as the file writes it
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """An `invoke_tool` intent, with the age, the steps and the labels of its execution."""
@@ -51,3 +67,4 @@ class Verdict:
     rule_id: str
     timeout_ms: int | None = None  # None: the step timeout
     rate_limit: RateLimit | None = None
+    wait: Wait | None = None  # of an approval; None: as long as its execution lives

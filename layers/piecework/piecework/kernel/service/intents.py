@@ -142,5 +142,5 @@ def call_of(execution: Execution, intent: Intent, now_ms: int) -> Call:
         arguments=intent.arguments,
         has_arguments=intent.has_arguments,
         step_count=execution.step_count,
-        age_ms=now_ms - execution.created_at_ms,
+        age_ms=now_ms - execution.created_at_ms - execution.paused_ms,
     )

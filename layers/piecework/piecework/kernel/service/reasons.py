@@ -63,7 +63,8 @@ def _answer(execution: Execution) -> str:
     blocked = execution.blocked
     if blocked is None or blocked.reason == "signal":
         return f"signal {_quoted(blocked.ref if blocked else '')}"
-    return f"a person: {execution.steps[blocked.ref].tool_id}"
+    step = execution.steps.get(blocked.ref)  # None: cancelled ahead of an end that is too big at once
+    return f"a person: {step.tool_id}" if step else "its end"
 
 
 def _rank(step: Step, now_ms: int) -> int:

@@ -40,13 +40,14 @@ def execution_item(execution: Execution, write: str) -> Item:
         "sequence": execution.sequence,
         "clock_ms": execution.clock_ms,
         "session": execution.session,
-        "blocked": execution.blocked,
+        "blocked": _blocked_member(execution.blocked),
         "steps": list(execution.steps.values()),
         "step_count": execution.step_count,
         "signals": [[signal.sequence, signal.type] for signal in execution.signals],
         "resumed_by": execution.resumed_by,
         "unattended_at_ms": execution.unattended_at_ms,
         "ended_at_ms": execution.ended_at_ms,
+        **({"paused_ms": execution.paused_ms} if execution.paused_ms else {}),
         "is_tainted": execution.is_tainted,
         "has_answered": execution.has_answered,
         **_approvals_member(execution.approvals),
@@ -104,10 +105,18 @@ def execution_from(item: Item, labels: Mapping[str, str]) -> Execution:
         resumed_by=known(StoredSignal, resumed_by) if resumed_by else None,
         unattended_at_ms=record["unattended_at_ms"],
         ended_at_ms=record["ended_at_ms"],
+        paused_ms=record.get("paused_ms", 0),
         is_tainted=record["is_tainted"],
         has_answered=_has_answered(record),
         approvals=_approvals_from(record.get("approvals")),
     )
+
+
+def _blocked_member(blocked: Blocked | None) -> dict[str, Any] | None:
+    """Without what only a wait with a time of its own has."""
+    if blocked is None:
+        return None
+    return {"reason": blocked.reason, "ref": blocked.ref} if blocked.until_ms is None else record_of(blocked)
 
 
 def _approvals_member(approvals: Approvals) -> dict[str, Approvals]:
@@ -157,7 +166,9 @@ def approval_of(execution: Execution | None) -> Approval | None:
     """What an execution asks a person, if it does."""
     if execution is None or execution.blocked is None or execution.blocked.reason != "approval":
         return None
-    step = execution.steps[execution.blocked.ref]
+    step = execution.steps.get(execution.blocked.ref)  # None: it was ended ahead of an end that is too big at once
+    if step is None:
+        return None
     return Approval(execution.id, execution.agent_id, step.id, step.tool_id, execution.updated_at_ms)
 
 

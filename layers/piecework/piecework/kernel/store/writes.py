@@ -14,7 +14,7 @@ from piecework.jsons import Json
 from piecework.kernel.model.changes import Change, JobPush, Push
 from piecework.kernel.model.due_times import EXECUTION_DUE
 from piecework.kernel.model.state import Connection, Execution
-from piecework.kernel.model.timers import due_at
+from piecework.kernel.model.timers import due_at, ends_at
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
 from piecework.kernel.store.hints import hint
@@ -149,7 +149,7 @@ class Planner:
             yield Delete(keys.queued(job.tool_id, job.not_before_ms, job.job_id))
 
     def _session(self, execution: Execution, session_id: str) -> Item:
-        ends_ms = execution.created_at_ms + self._settings.execution_timeout_ms + self._settings.retention_ms
+        ends_ms = ends_at(execution, self._settings) + self._settings.retention_ms
         expires = (ends_ms + DAY_MS) // 1000
         return at(keys.session(session_id)) | {"execution_id": execution.id, "expires_at": expires}
 
