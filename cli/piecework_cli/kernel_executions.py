@@ -95,10 +95,11 @@ def signal(options: argparse.Namespace) -> None:
 
 
 def line_of(event: dict[str, Any]) -> str:
-    """An event in one line: number, time, type, and the beginning of what it says."""
+    """An event in one line: number, time, type, who caused it if a name is known, the beginning of what it says."""
+    by = f"by {event['by']}  " if event.get("by") else ""
     said = json.dumps(event["payload"], ensure_ascii=False)
     said = said if len(said) <= SUMMARY_CHARACTERS else f"{said[:SUMMARY_CHARACTERS]}…"
-    return f"{event['sequence']:>4}  {event['timestamp']}  {event['type']:<22}  {said}"
+    return f"{event['sequence']:>4}  {event['timestamp']}  {event['type']:<22}  {by}{said}"
 
 
 def _log(kernel: KernelClient, execution_id: str) -> list[Any]:

@@ -58,7 +58,9 @@ ANSWERS: Final[dict[str, Schema]] = {
             "correlation_id": UUID,
             "idempotency_key": STRING,
             "sequence": {"type": "integer", "minimum": 1},
-        }
+            "by": {**STRING, "description": "the name of the token of the caller who caused it; else it is absent"},
+        },
+        optional=("by",),
     ),
     "Events": an_object({"events": {"type": "array", "items": ref("Event")}, "latest_sequence": COUNT}),
     "IntentResult": an_object(

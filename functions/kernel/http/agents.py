@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kernel.http.documented import answers, takes
-from kernel.http.doors import door_of
+from kernel.http.doors import caller_of, door_of
 from kernel.http.edge import Line
 from kernel.http.reading import read
 from kernel.http.routes import Routes
@@ -66,7 +66,8 @@ async def intent(request: Request) -> Response:
     body = await read(IntentBody, request)
     body.intent.check_needed()
     door = door_of(request)
-    answer = await door.call(door.kernel.intent, str(body.execution_id), str(body.session_id), _intent(body.intent))
+    ids = (str(body.execution_id), str(body.session_id))
+    answer = await door.call(door.kernel.intent, *ids, _intent(body.intent), caller_of(request).name)
     return Line(answer)
 
 
@@ -76,7 +77,8 @@ async def step_result(request: Request) -> Response:
     body = await read(StepResultBody, request)
     door = door_of(request)
     ids = (str(body.execution_id), str(body.session_id), str(body.step_id))
-    await door.call(door.kernel.step_result, *ids, bool(body.success), body.data, body.error)
+    by = caller_of(request).name
+    await door.call(door.kernel.step_result, *ids, bool(body.success), body.data, body.error, by)
     return Line({"status": "ok"})
 
 

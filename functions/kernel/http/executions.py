@@ -63,7 +63,7 @@ async def create(request: Request) -> Response:
     body = await read(CreateBody, request)
     agent_id = checked_id("agent_id", str(body.agent_id))
     door = door_of(request)
-    view = await door.call(door.kernel.create, agent_id, body.input, body.labels or {})
+    view = await door.call(door.kernel.create, agent_id, body.input, body.labels or {}, caller_of(request).name)
     note(request, execution_id=view.execution.id, agent_id=agent_id)
     return Line(execution_body(view), 201)
 
@@ -90,7 +90,7 @@ async def show(request: Request, execution_id: str) -> Response:
 async def cancel(request: Request, execution_id: str) -> Response:
     """End an execution; a body is not read."""
     door = door_of(request)
-    return Line(execution_body(await door.call(door.kernel.cancel, execution_id)))
+    return Line(execution_body(await door.call(door.kernel.cancel, execution_id, caller_of(request).name)))
 
 
 @routes.post("/v0/executions/{execution_id}/signal", SIGNALS, answers("Signalled", 400, 404, 409), takes(SignalBody))

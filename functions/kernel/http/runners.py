@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Final
 
 from starlette.requests import Request
@@ -9,7 +10,7 @@ from starlette.responses import Response
 
 from kernel.http.directory import link_to, page_of
 from kernel.http.documented import answers, asks, done, query, takes
-from kernel.http.doors import door_of
+from kernel.http.doors import caller_of, door_of
 from kernel.http.edge import Line
 from kernel.http.reading import read
 from kernel.http.routes import Routes
@@ -98,7 +99,8 @@ async def started(request: Request, step_id: str) -> Response:
     """A runner has begun a step."""
     body = await read(StartedBody, request)
     door = door_of(request)
-    await door.call(door.kernel.started, step_id, str(body.execution_id), str(body.runner_id))
+    ids = (step_id, str(body.execution_id), str(body.runner_id))
+    await door.call(door.kernel.started, *ids, caller_of(request).name)
     return Line({"status": "ok"})
 
 
@@ -108,7 +110,8 @@ async def results(request: Request, runner_id: str) -> Response:
     body = await read(JobResultBody, request)
     door = door_of(request)
     ids = (str(body.job_id), str(body.execution_id), str(body.step_id))
-    await door.call(door.kernel.job_result, runner_id, *ids, bool(body.success), body.data, body.error, body.retryable)
+    told = partial(door.kernel.job_result, success=bool(body.success), data=body.data, error=body.error)
+    await door.call(told, runner_id, *ids, retryable=body.retryable, by=caller_of(request).name)
     return Line({"status": "ok"})
 
 

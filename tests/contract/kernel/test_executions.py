@@ -635,6 +635,19 @@ def test_what_a_person_said_is_kept_with_its_step(store, approved):
     assert story.kept().execution.has_answered
 
 
+def test_events_keep_the_name_of_who_caused_them(store):
+    story = Stored(store).assigned()
+    story.do(Cancel(), by="mia")
+
+    log = store.executions.events(story.id, 0, 10)
+
+    assert [(event.type, event.by) for event in log] == [
+        ("execution.created", ""),
+        ("execution.started", ""),
+        ("execution.cancelled", "mia"),
+    ]
+
+
 def test_a_step_that_nobody_was_asked_about_says_so(store):
     story = Stored(store).assigned()
     step_id = story.invoke()

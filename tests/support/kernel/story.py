@@ -81,12 +81,12 @@ class Story:
             return replace(found, step=self.records.get(found.answered.step_id))
         return found
 
-    def do(self, command: Any) -> Any:
-        """Decide a command until it is done and apply it; the answer."""
+    def do(self, command: Any, by: str = "") -> Any:
+        """Decide a command, by the token of that name, until it is done and apply it; the answer."""
         intent = command.intent if isinstance(command, TakeIntent) else None
         while True:
             read = self.read(intent.idempotency_key if intent else "", getattr(command, "step_id", ""))
-            decision = decide(read, command, self.now_ms, self.settings, self.new_id)
+            decision = decide(read, command, self.now_ms, self.settings, self.new_id, by)
             self._apply(decision.change)
             if not decision.again:
                 return decision.answer
@@ -111,9 +111,14 @@ class Story:
         return self.act(Intent("wait", signal_type=signal_type, **members))
 
     def signal(
-        self, signal_type: str = "go", payload: Any = None, to: RunnerConnection | None = None, **more: Any
+        self,
+        signal_type: str = "go",
+        payload: Any = None,
+        to: RunnerConnection | None = None,
+        by: str = "",
+        **more: Any,
     ) -> None:
-        self.do(Signal(signal_type, payload, to, **more))
+        self.do(Signal(signal_type, payload, to, **more), by)
 
     def job_id(self, step_id: str) -> str:
         job = self.state.steps[step_id].job

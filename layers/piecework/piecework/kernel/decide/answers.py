@@ -79,8 +79,8 @@ def needs_another_look(read: Read, command: Signal) -> bool:
     return step.decided is None and step.asked is not False and not checks.awaits_approval(execution, step.id)
 
 
-def late(execution: Execution, read: Read, command: Signal, answer: Said) -> dict[str, Json]:
-    """The reply to an answer about a step that does not wait.
+def late(execution: Execution, read: Read, by: str, answer: Said) -> dict[str, Json]:
+    """The reply to an answer, by the token of that name, about a step that does not wait.
 
     Raises:
         AlreadyDecided: another answer stands, or another caller's.
@@ -91,7 +91,7 @@ def late(execution: Execution, read: Read, command: Signal, answer: Said) -> dic
     record = read.step
     if record is not None and record.decided is not None:
         decided = record.decided
-        if not decided.timed_out and (decided.approved, decided.by) == (answer.approved, command.by):
+        if not decided.timed_out and (decided.approved, decided.by) == (answer.approved, by):
             return ALREADY
         raise AlreadyDecided(record.id, approved=decided.approved, by=decided.by or None, at=rfc3339(decided.at_ms))
     if record is not None and _was_denied(record):

@@ -27,13 +27,15 @@ from piecework.kernel.model.ports import Read
 from piecework.kernel.settings import KernelSettings
 
 
-def decide_new(command: Create, now_ms: int, settings: KernelSettings, new_id: NewId) -> Decision:
-    """The first change of an execution."""
-    return decide_executions.create(ChangeBuilder(command.execution_id, None, now_ms, settings, new_id), command)
+def decide_new(command: Create, now_ms: int, settings: KernelSettings, new_id: NewId, by: str = "") -> Decision:
+    """The first change of an execution, by the token of that name."""
+    return decide_executions.create(ChangeBuilder(command.execution_id, None, now_ms, settings, new_id, by), command)
 
 
-def decide(read: Read, command: Command, now_ms: int, settings: KernelSettings, new_id: NewId) -> Decision:  # noqa: PLR0911
-    """What a command comes to for an execution that exists.
+def decide(  # noqa: PLR0911
+    read: Read, command: Command, now_ms: int, settings: KernelSettings, new_id: NewId, by: str = ""
+) -> Decision:
+    """What a command comes to for an execution that exists; by the token of that name, or by the kernel itself.
 
     Raises:
         KernelError: the command is refused.
@@ -41,7 +43,7 @@ def decide(read: Read, command: Command, now_ms: int, settings: KernelSettings, 
     execution = read.execution
     if execution is None:
         raise RuntimeError("the caller answers for executions that do not exist")
-    builder = ChangeBuilder(execution.id, execution, max(now_ms, execution.clock_ms), settings, new_id)
+    builder = ChangeBuilder(execution.id, execution, max(now_ms, execution.clock_ms), settings, new_id, by)
     match command:
         case TakeIntent():
             return decide_intents.act(builder, read, command)

@@ -64,14 +64,14 @@ def _received(builder: ChangeBuilder, command: Signal) -> Event:
 def _answer(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
     said = answers.said(builder.state, command)
     if not checks.awaits_approval(builder.state, said.step_id):
-        return Decision(None, answers.late(builder.state, read, command, said))
+        return Decision(None, answers.late(builder.state, read, builder.by, said))
     step = builder.state.steps[said.step_id]
     received = _received(builder, command)
     if said.approved:
         _grant(builder, step, command, received)
     else:
         denials.deny(builder, step, said.reason, chain=received.id)
-    builder.decisions[step.id] = Decided(said.approved, command.by, builder.now_ms)
+    builder.decisions[step.id] = Decided(said.approved, builder.by, builder.now_ms)
     builder.push("approval.resolved", step.id, approved=said.approved)
     builder.push("signal.received", str(received.sequence))
     builder.keep_session(shows_life=False)

@@ -42,6 +42,7 @@ class ChangeBuilder:
     now_ms: int
     settings: KernelSettings
     new_id: NewId
+    by: str = ""  # who causes it, by the name of the token
     events: list[Event] = field(default_factory=list)
     input: Json = None
     output: Json = None
@@ -105,6 +106,7 @@ class ChangeBuilder:
             causation_id=cause or event_id,
             correlation_id=chain or event_id,
             step_id=step_id,
+            by=self.by,
         )
         self._state = evolve(before, event)
         self.events.append(event)

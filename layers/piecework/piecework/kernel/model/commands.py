@@ -108,7 +108,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Something from outside, by the token of that name, which has these roles.
+    """Something from outside, by a caller with these roles.
 
     For a step that it lets through: `linked` is a runner's connection, `consumer` the agent's, whose session it is.
     """
@@ -116,7 +116,6 @@ class Signal:
     type: str
     payload: Json
     linked: RunnerConnection | None = None
-    by: str = ""
     consumer: Consumer | None = None
     roles: Roles = EVERY
 

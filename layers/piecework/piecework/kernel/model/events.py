@@ -26,6 +26,7 @@ class Event:
     causation_id: str
     correlation_id: str
     step_id: str = ""
+    by: str = ""  # the name of the token of the caller who caused it; empty for what the kernel does by itself
 
 
 def shown(event: Event) -> dict[str, Json]:

@@ -98,14 +98,14 @@ class Commits:
 
         return self.run(execution_id, attempt, step_id=step_id)
 
-    def decided(self, read: Read, command: Command) -> Decision:
-        """What a command comes to now.
+    def decided(self, read: Read, command: Command, by: str = "") -> Decision:
+        """What a command comes to now, by the token of that name, or by the kernel itself.
 
         Raises:
             KernelError: it is refused.
         """
         try:
-            return decide(read, command, self.clock(), self.settings, self.environment.new_id)
+            return decide(read, command, self.clock(), self.settings, self.environment.new_id, by)
         except LogBroken:
             raise ExecutionTainted from None
 

@@ -52,7 +52,7 @@ class Intents:
         self._executions, self._sessions, self._commits = executions, sessions, commits
         self._dispatcher, self._judge, self._windows, self._timer = dispatcher, judge, windows, timer
 
-    def take(self, execution_id: str, session_id: str, intent: Intent) -> dict[str, Json]:
+    def take(self, execution_id: str, session_id: str, intent: Intent, by: str = "") -> dict[str, Json]:
         """The answer to an intent (section 2.9).
 
         Raises:
@@ -67,7 +67,7 @@ class Intents:
             command = TakeIntent(session_id, intent)
             if self._needs_verdict(read, intent, permit):
                 command = self._judged(command, checks.known(read), now_ms, permit, taken)
-            return self._commits.decided(read, command)
+            return self._commits.decided(read, command, by)
 
         answer = self._commits.run(execution_id, attempt, key=intent.idempotency_key, session_id=session_id)
         return dict(answer)

@@ -53,7 +53,11 @@ from piecework.values import replace
 
 
 class Kernel:
-    """Clients, agents, runners and timers, all through here."""
+    """Clients, agents, runners and timers, all through here.
+
+    `by` is the name of the caller's token, which every event of the command keeps; empty at a door without tokens, and
+    for what the kernel does by itself.
+    """
 
     def __init__(
         self,
@@ -72,12 +76,12 @@ class Kernel:
         self._due_timers = DueTimers(stores, commits, assigner, dispatcher)
         self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
 
-    def create(self, agent_id: str, given: Json, labels: Mapping[str, str]) -> Details:
+    def create(self, agent_id: str, given: Json, labels: Mapping[str, str], by: str = "") -> Details:
         """A new execution, given to a connected consumer at once if there is one."""
         now = self._around.clock()
         chosen = self._assigner.choose(agent_id)
         command = Create(self._around.new_id(now), agent_id, given, labels, chosen)
-        change = decide_new(command, now, self._settings, self._around.new_id).change
+        change = decide_new(command, now, self._settings, self._around.new_id, by).change
         if change is None:
             raise RuntimeError("an execution is created by a change")
         is_given, created = self._commits.store(change), change.after
@@ -107,7 +111,7 @@ class Kernel:
         """
         return page_of(self._executions.rows(which, place_of(cursor), limit + 1), limit)
 
-    def cancel(self, execution_id: str) -> Details:
+    def cancel(self, execution_id: str, by: str = "") -> Details:
         """End an execution for its client.
 
         Raises:
@@ -117,7 +121,7 @@ class Kernel:
 
         def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
             checks.known(read)
-            return self._commits.decided(read, Cancel())
+            return self._commits.decided(read, Cancel(), by)
 
         self._commits.run(execution_id, attempt)
         return self._view(execution_id)
@@ -131,7 +135,7 @@ class Kernel:
             Invalid: an approval that does not fit.
             Forbidden: the caller may not answer about a step, or send any other signal.
         """
-        command = Signal(signal_type, payload, by=caller.name, roles=caller.roles)
+        command = Signal(signal_type, payload, roles=caller.roles)
         looks = iter((True,))
 
         def attempt(read: Read, _now_ms: int, taken: int) -> Decision:
@@ -139,7 +143,8 @@ class Kernel:
             if needs_another_look(read, command) and next(looks, False):
                 raise VersionConflict
             step = step_let_through(read, command)
-            return self._commits.decided(read, self._with_connections(read, command, step, taken) if step else command)
+            whole = self._with_connections(read, command, step, taken) if step else command
+            return self._commits.decided(read, whole, caller.name)
 
         step_id = command.step_id if signal_type in APPROVALS else ""
         answer = self._commits.run(execution_id, attempt, step_id=step_id, with_decision=bool(step_id))
@@ -153,17 +158,17 @@ class Kernel:
         """Steps that wait for a person."""
         return self._executions.approvals(limit)
 
-    def intent(self, execution_id: str, session_id: str, intent: Intent) -> dict[str, Json]:
+    def intent(self, execution_id: str, session_id: str, intent: Intent, by: str = "") -> dict[str, Json]:
         """What an agent wants, and the answer of section 2.9.
 
         Raises:
             KernelError: it is refused.
         """
         with self._ending_lapsed(execution_id, session_id):
-            return self._intents.take(execution_id, session_id, intent)
+            return self._intents.take(execution_id, session_id, intent, by)
 
     def step_result(
-        self, execution_id: str, session_id: str, step_id: str, success: bool, data: Json, error: str
+        self, execution_id: str, session_id: str, step_id: str, success: bool, data: Json, error: str, by: str = ""
     ) -> None:
         """An agent reports a step.
 
@@ -174,7 +179,7 @@ class Kernel:
 
         def attempt(read: Read, now_ms: int, _taken: int) -> Decision:
             self._sessions.check(read, session_id, now_ms)
-            return self._commits.decided(read, command)
+            return self._commits.decided(read, command, by)
 
         with self._ending_lapsed(execution_id, session_id):
             self._commits.run(execution_id, attempt, step_id=step_id, session_id=session_id)
@@ -195,7 +200,7 @@ class Kernel:
         """An assignment was taken for its stream and could not be written."""
         return bool(self._commits.run_command(execution_id, SendFailed(session_id)))
 
-    def started(self, step_id: str, execution_id: str, runner_id: str) -> None:
+    def started(self, step_id: str, execution_id: str, runner_id: str, by: str = "") -> None:
         """A runner has begun a step; only the first report of an active step is recorded.
 
         Raises:
@@ -204,7 +209,7 @@ class Kernel:
 
         def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
             checks.known(read)
-            return self._commits.decided(read, Started(step_id, runner_id))
+            return self._commits.decided(read, Started(step_id, runner_id), by)
 
         self._commits.run(execution_id, attempt, step_id=step_id)
 
@@ -218,6 +223,7 @@ class Kernel:
         data: Json,
         error: str,
         retryable: bool,
+        by: str = "",
     ) -> None:
         """A runner reports a job; whatever comes of it, its connection is idle then.
 
@@ -229,7 +235,7 @@ class Kernel:
 
         def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
             checks.known(read)
-            return self._commits.decided(read, command)
+            return self._commits.decided(read, command, by)
 
         try:
             self._commits.run(execution_id, attempt, step_id=step_id)

@@ -177,6 +177,8 @@ def events_value(events: tuple[Event, ...]) -> Json:
     members = [record_of(event) for event in events]
     for member in members:
         del member["execution_id"]
+        if not member["by"]:
+            del member["by"]
     return members
 
 

@@ -24,8 +24,8 @@ def frame(event: str, data: Json, sequence: int | None = None) -> bytes:
 
 
 def event_body(event: Event) -> dict[str, Json]:
-    """An event as clients see it."""
-    return {
+    """An event as clients see it; `by` is there where a caller with a name has caused it."""
+    body: dict[str, Json] = {
         "id": event.id,
         "execution_id": event.execution_id,
         "step_id": event.step_id,
@@ -38,6 +38,7 @@ def event_body(event: Event) -> dict[str, Json]:
         "idempotency_key": "",
         "sequence": event.sequence,
     }
+    return body | {"by": event.by} if event.by else body
 
 
 def assigned_body(
