@@ -13,6 +13,9 @@ from local.gateway.lambdas.variables import (
     EXECUTORS_PATH,
     KERNEL_ROLES,
     KERNEL_TOKENS,
+    OPS_ROLES,
+    OPS_TOKENS,
+    OWN_TOKENS,
     PACKAGE,
     PARAMETER_PREFIX,
     ROOT,
@@ -75,7 +78,7 @@ def check_tokens(env: Mapping[str, str]) -> None:
     Raises:
         NotStarted: they cannot be read; their text is not shown.
     """
-    for name in (TOKENS, KERNEL_TOKENS):
+    for name in (TOKENS, *OWN_TOKENS):
         try:
             parse_tokens(env.get(name, ""))
         except PieceworkError as error:
@@ -83,20 +86,13 @@ def check_tokens(env: Mapping[str, str]) -> None:
 
 
 def check_roles(env: Mapping[str, str]) -> None:
-    """Check that the roles of the kernel door can be read, and that each is of a name that has a token.
+    """Check that the roles of the kernel's and the operator's door can be read, each of a name that has a token.
 
     Raises:
         NotStarted: they cannot be read, the door does not have tokens, or a name does not have one.
     """
-    try:
-        table = parse_roles(roles_of(env))
-    except PieceworkError as error:
-        raise NotStarted(f"{KERNEL_ROLES}: {error.message}") from error
-    tokens = parse_tokens(env.get(KERNEL_TOKENS, ""))
-    if table.is_limited and not tokens:
-        raise NotStarted(f"{KERNEL_ROLES}: without {KERNEL_TOKENS} the door is open, and roles do not hold there")
-    if strangers := table.without_token(name for name, _ in tokens):
-        raise NotStarted(f"{KERNEL_ROLES}: {KERNEL_TOKENS} has no token of the name {', '.join(strangers)}")
+    _check_roles(KERNEL_ROLES, roles_of(env), KERNEL_TOKENS, env)
+    _check_roles(OPS_ROLES, env.get(OPS_ROLES, env.get(f"{PARAMETER_PREFIX}OpsTokenRoles", "")), OPS_TOKENS, env)
 
 
 def roles_of(env: Mapping[str, str]) -> str:
@@ -136,3 +132,15 @@ def broken_executors(env: Mapping[str, str]) -> list[str]:
         check=False,
     )
     return checked.stderr.splitlines() if checked.returncode else []
+
+
+def _check_roles(name: str, text: str, of: str, env: Mapping[str, str]) -> None:
+    try:
+        table = parse_roles(text)
+    except PieceworkError as error:
+        raise NotStarted(f"{name}: {error.message}") from error
+    tokens = parse_tokens(env.get(of, ""))
+    if table.is_limited and not tokens:
+        raise NotStarted(f"{name}: without {of} the door is open, and roles do not hold there")
+    if strangers := table.without_token(caller for caller, _ in tokens):
+        raise NotStarted(f"{name}: {of} has no token of the name {', '.join(strangers)}")

@@ -37,13 +37,19 @@ from local.preflight import (
 from local.template import REGION, Template, read
 
 PORT_BASE: Final = FIRST_PORT
-DOORS: Final[Mapping[str, int]] = {"RuntimeApi": 0, "WorkerApi": 1, "KernelApi": 2}  # distances from the base port
+DOORS: Final[Mapping[str, int]] = {
+    "RuntimeApi": 0,
+    "WorkerApi": 1,
+    "KernelApi": 2,
+    "ConsoleApi": 3,
+}  # distances from the base port
 FACILITATOR_DISTANCE: Final = 4
 AWS_DISTANCE: Final = 5
 DEFAULT_EXECUTORS: Final = (f"{PARAMETER_PREFIX}DefaultExecutor", f"{PARAMETER_PREFIX}WorkerDefaultExecutor")
 DEPLOYED: Final[Mapping[str, str]] = {  # unless the environment sets it
     f"{PARAMETER_PREFIX}DeployWorkerDoor": "true",
     f"{PARAMETER_PREFIX}DeployKernelDoor": "true",
+    f"{PARAMETER_PREFIX}DeployConsole": "true",
     f"{PARAMETER_PREFIX}KernelRotation": "0",  # here a client that leaves is seen at once
     **dict.fromkeys(DEFAULT_EXECUTORS, "echo"),  # a deployment has no default until its operator sets one
     "PIECEWORK_POLICY_DEFAULT": "permissive",
@@ -196,6 +202,8 @@ def _what_next(base: int, doors: Mapping[str, int], endpoint: str, env: Mapping[
         others += f"\n  kernel door    http://127.0.0.1:{doors['KernelApi']}/v0/"
         secret = "PIECEWORK_KERNEL_TOKEN=SECRET " if env.get(KERNEL_TOKENS) else ""
         commands += TRY.format(command=f"{moved}{secret}bin/piecework exec ls ", what=TRY_KERNEL)
+    if "ConsoleApi" in doors:
+        others += f"\n  operator's     http://127.0.0.1:{doors['ConsoleApi']}/ops/"
     url = f"http://127.0.0.1:{base}"
     return NEXT.format(
         url=url,

@@ -9,7 +9,7 @@ from typing import Final
 import uvicorn
 
 from local.gateway.app import Gateway
-from local.gateway.lambdas.variables import KERNEL_TOKENS, KERNEL_TOKENS_SECRET, ROOT, TOKENS, parameters
+from local.gateway.lambdas.variables import OWN_TOKENS, ROOT, TOKENS, parameters
 from local.gateway.routes import api_of
 from local.template import Template
 
@@ -44,9 +44,10 @@ def main() -> None:
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     if not os.environ.get(TOKENS) and any(route.authorizer for route in api.routes):
         print(NO_TOKENS.format(name=TOKENS), flush=True)
-    own = any(KERNEL_TOKENS_SECRET in function.environment for function in api.functions.values())
-    if own and not os.environ.get(KERNEL_TOKENS):
-        print(NO_TOKENS.format(name=KERNEL_TOKENS), flush=True)
+    for name in OWN_TOKENS:
+        own = any(f"{name}_SECRET_ARN" in function.environment for function in api.functions.values())
+        if own and not os.environ.get(name):
+            print(NO_TOKENS.format(name=name), flush=True)
     config = uvicorn.Config(
         Gateway(api, url, os.environ).app(),
         log_level="warning",

@@ -13,13 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from local.gateway.events import Call
-from local.gateway.lambdas.variables import (
-    KERNEL_TOKENS,
-    KERNEL_TOKENS_SECRET,
-    PARAMETER_PREFIX,
-    PUBLIC_BASE_URL,
-    TOKENS,
-)
+from local.gateway.lambdas.variables import OWN_TOKENS, PARAMETER_PREFIX, PUBLIC_BASE_URL, TOKENS
 from local.gateway.routes import Api
 
 PUBLIC_URLS: Final = ("PIECEWORK_RUNTIME_PUBLIC_URL", PUBLIC_BASE_URL)  # tunnels of the caller
@@ -33,8 +27,9 @@ class Visitors:
 
     def __init__(self, api: Api, caller: Mapping[str, str]) -> None:
         guarded = any(route.authorizer for route in api.routes)
-        own_tokens = any(KERNEL_TOKENS_SECRET in function.environment for function in api.functions.values())
-        has_tokens = (guarded and caller.get(TOKENS)) or (own_tokens and caller.get(KERNEL_TOKENS))
+        variables = {name for function in api.functions.values() for name in function.environment}
+        own_tokens = [name for name in OWN_TOKENS if f"{name}_SECRET_ARN" in variables]
+        has_tokens = (guarded and caller.get(TOKENS)) or any(map(caller.get, own_tokens))
         self._open = not has_tokens
         self._public = not guarded and not own_tokens
         self._hosts = {urlsplit(caller[name]).hostname for name in PUBLIC_URLS if caller.get(name)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from local.openapi import kernel, roles, runtime, worker
+from local.openapi import kernel, ops, roles, runtime, worker
 from local.openapi.parts import Schema
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -15,6 +15,7 @@ DOCUMENTS: Final[Mapping[str, Callable[[], Schema]]] = {
     "runtime.json": runtime.document,
     "worker.json": worker.document,
     "kernel.json": kernel.document,
+    "ops.json": ops.document,
 }
 PAGES: Final[Mapping[str, Callable[[], str]]] = {"kernel/roles.md": roles.page}
 

@@ -63,6 +63,7 @@ def run(*arguments: str, first: Path, **variables_of_lambda: str) -> str:
     settings = {
         "PIECEWORK_TABLE": "t",
         "PIECEWORK_RUNTIME_TOKENS": "kernel=s3cret",
+        "PIECEWORK_OPS_TOKENS": "ann=s3cret",
         "PIECEWORK_BUCKET": "b",
         "PIECEWORK_KERNEL_TABLE": "k",
         "PIECEWORK_DUE_TABLE": "d",

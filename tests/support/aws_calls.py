@@ -42,7 +42,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail the run when any function made a call that its role would refuse; leave the figures in `build`."""
     if _is_worker(session.config):
         return
-    calls, template = recorded(), template_with(worker=True, kernel=True)
+    calls, template = recorded(), template_with(worker=True, kernel=True, console=True)
     wrong = refused(calls, template)
     if calls:
         REPORT.write_text(json.dumps(used(calls, template), indent=1) + "\n", "utf-8")

@@ -34,6 +34,11 @@ KERNEL = {
     "KernelPolicyKey": "kernel/policy.yaml",
 }
 
+CONSOLE = {
+    "DeployConsole": "true",
+    "OpsTokensSecretArn": f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:ops-tokens-AbCdEf",
+}
+
 # Permissions that no call through the endpoint can show, and why they are needed.
 EXCEPTIONS = {
     "logs:CreateLogStream": "Lambda itself opens the log stream of each environment, with the function's role",
@@ -78,12 +83,17 @@ def _raw() -> dict[str, Any]:
 
 
 def template_with(
-    change: Callable[[dict[str, Any]], None] = lambda raw: None, *, worker: bool = False, kernel: bool = False
+    change: Callable[[dict[str, Any]], None] = lambda raw: None,
+    *,
+    worker: bool = False,
+    kernel: bool = False,
+    console: bool = False,
 ) -> Template:
     """template.yaml with every optional permission in it, after a change to its source; with these doors, too."""
     raw = copy.deepcopy(_raw())
     change(raw)
-    return Template(raw, ROOT, EVERY_PERMISSION | (WORKER if worker else {}) | (KERNEL if kernel else {}))
+    doors = (WORKER if worker else {}) | (KERNEL if kernel else {}) | (CONSOLE if console else {})
+    return Template(raw, ROOT, EVERY_PERMISSION | doors)
 
 
 def grants_of(template: Template, kind: str = FUNCTION) -> set[Grant]:

@@ -21,7 +21,7 @@ def _raw() -> dict[str, Any]:
     return dict(read(ROOT / "template.yaml"))
 
 
-EVERY_DOOR = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
+EVERY_DOOR = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true", "DeployConsole": "true"}
 SAM = ROOT / ".venv-sam" / "bin" / "python"
 
 

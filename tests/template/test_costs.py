@@ -6,13 +6,18 @@ import pytest
 
 from piecework.kernel.streams.listening import BUSY_SECONDS, IDLE_SECONDS
 
-DOORS = ("Runtime", "Worker", "Kernel")
+DOORS = {
+    "Runtime": "DeployRuntimeDoor",
+    "Worker": "DeployWorkerDoor",
+    "Kernel": "DeployKernelDoor",
+    "Operator's": "DeployConsole",
+}
 ALARM, SECRET, METRIC, METRICS_OF_A_METHOD = 0.10, 0.40, 0.30, 5
 
 
 def fixed(load_template, door):
     """Metrics that alarms read, secrets, metrics of settlements and methods of a stack with this door alone."""
-    deployed = {f"Deploy{name}Door": str(name == door).lower() for name in DOORS}
+    deployed = {parameter: str(name == door).lower() for name, parameter in DOORS.items()}
     template = load_template(**deployed)
     alarms = template.of_type("AWS::CloudWatch::Alarm").values()
     read = [sum("MetricStat" in part for part in alarm.get("Metrics", ())) or 1 for alarm in alarms]
@@ -35,10 +40,10 @@ def row(text, start):
     return [re.sub(r"[*$–]", "", cell).strip() or "0" for cell in line.strip("|").split("|")[1:]]
 
 
-@pytest.mark.parametrize("place", range(3), ids=DOORS)
-def test_the_fixed_costs_are_those_of_the_template(root, load_template, place):
+@pytest.mark.parametrize(("place", "door"), list(enumerate(DOORS)), ids=list(DOORS))
+def test_the_fixed_costs_are_those_of_the_template(root, load_template, place, door):
     text = (root / "docs/cost.md").read_text("utf-8").partition("## Each month")[2].partition("\n## ")[0]
-    counted = fixed(load_template, DOORS[place])
+    counted = fixed(load_template, door)
 
     assert row(text, "alarms")[place] == str(counted["alarms"])
     assert row(text, "secrets")[place] == str(counted["secrets"])
@@ -47,8 +52,8 @@ def test_the_fixed_costs_are_those_of_the_template(root, load_template, place):
     )
     flat = " ".join(text.split())
     assert f"${counted['methods'] * METRICS_OF_A_METHOD * METRIC:.2f}" in flat
-    assert re.search(rf"\b{counted['methods']} (methods )?of the {DOORS[place].lower()} door", flat)
-    assert f"{counted['settlements']} of the worker door's settlements" in flat or DOORS[place] != "Worker"
+    assert re.search(rf"\b{counted['methods']} (methods )?of the {door.lower()} door", flat)
+    assert f"{counted['settlements']} of the worker door's settlements" in flat or door != "Worker"
 
 
 GB_SECOND, READ_UNIT, MONTH = 0.0000133334, 0.125e-6, 2_592_000

@@ -120,7 +120,9 @@ def test_no_parameter_holds_a_secret(raw_template):
         "BaseRpcUrlSecretArn",
         "DeliverablesKmsKeyArn",
         "KernelTokensSecretArn",
+        "OpsTokensSecretArn",
     }
+    assert named.pop("OpsTokenRoles")["Default"] == ""  # names and roles, no secrets
     assert named.pop("KernelPolicyKey")["Default"] == "policy.yaml"  # the name of an object
     assert not re.fullmatch(named.pop("KernelTokenRoles")["AllowedPattern"], "ada=s3cret")  # names and roles
     assert set(named) == expected

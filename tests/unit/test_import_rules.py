@@ -17,7 +17,7 @@ EXECUTORS = ROOT / "layers/executors"
 AWS = {"boto3", "botocore", "aws_lambda_powertools"}
 NETWORK = {"urllib3", "requests", "httpx", "h11"}
 MOST_MODULES = 16
-DOORS = {"runtime", "worker", "kernel"}
+DOORS = {"runtime", "worker", "kernel", "ops"}
 LIBRARIES = {  # what a room may use beside the standard library and `LAYERS`
     "worker": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"},
     "kernel": {"yaml", "re2"},
@@ -57,6 +57,7 @@ MAY_USE = {  # room: the rooms of the package that it may know
     "models": {"errors", "jsons", "reasons", "settings", "net", "extend"},
     "aws": {"chance", "clock", "errors", "jsons", "extend", "durable", "models"},
     **{door: SHARED for door in DOORS},
+    "ops": SHARED | {"worker"},  # looks over what the worker has stored
     "testing": {"errors", "extend", "jsons", "runtime", "schemas"},  # runs an executor as the runtime door does
 }
 FACES = {"executors", "policies", "event_hook", "executor_secrets", "seeds"}  # what users import, of extend
@@ -65,6 +66,7 @@ COMPOSITION_ROOTS = {
     "piecework.worker.wiring",
     "piecework.worker.backends",
     "piecework.kernel.wiring",
+    "piecework.ops.wiring",
 }
 STORES = {f"piecework.{door}.store" for door in DOORS}  # a door's adapters
 ONLY_WRAPS = {"piecework.models.openai"}  # an adapter that needs no AWS

@@ -15,6 +15,7 @@ with the module of each class that is not here:
             FetchTimedOut                   net.http_client
             Unreachable                     net.http_client
         ChainUnavailable                    worker.chain.rpc
+        Forbidden
         InProgress
         Internal
         KernelError                         kernel.errors
@@ -24,6 +25,7 @@ with the module of each class that is not here:
                 ExecutionTainted            kernel.errors
                 ExecutionTerminal           kernel.errors
                 StepResolved                kernel.errors
+            Forbidden                       kernel.errors
             Internal                        kernel.errors
             Invalid                         kernel.errors
             NotFound                        kernel.errors
@@ -140,6 +142,12 @@ class Unauthorized(PieceworkError):
     """The caller is not known."""
 
     code = "unauthorized"
+
+
+class Forbidden(PieceworkError):
+    """The caller is known, and none of its roles allows this."""
+
+    code = "forbidden"
 
 
 class KeyConflict(PieceworkError):

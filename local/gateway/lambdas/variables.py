@@ -16,6 +16,9 @@ TOKENS: Final = "PIECEWORK_RUNTIME_TOKENS"
 KERNEL_TOKENS: Final = "PIECEWORK_KERNEL_TOKENS"
 KERNEL_ROLES: Final = "PIECEWORK_KERNEL_TOKEN_ROLES"
 KERNEL_TOKENS_SECRET: Final = f"{KERNEL_TOKENS}_SECRET_ARN"
+OPS_TOKENS: Final = "PIECEWORK_OPS_TOKENS"
+OPS_ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
+OWN_TOKENS: Final = (KERNEL_TOKENS, OPS_TOKENS)  # of doors whose functions check them, without an authorizer
 SWEEP_SECONDS: Final = "PIECEWORK_SWEEP_SECONDS"
 PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
 PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
@@ -27,7 +30,7 @@ RUNS_EXECUTORS: Final = "PIECEWORK_EXECUTOR_SECRET_ARN"  # functions that have i
 # Local variables, each with the template's variable that a function must have to get it; most replace a secret or file.
 LOCAL: Final[Mapping[str, str]] = {
     TOKENS: f"{TOKENS}_SECRET_ARN",
-    KERNEL_TOKENS: KERNEL_TOKENS_SECRET,
+    **{name: f"{name}_SECRET_ARN" for name in OWN_TOKENS},
     "PIECEWORK_STREAM_KEY": "PIECEWORK_STREAM_KEY_ARN",
     "BASE_RPC_URL": "BASE_RPC_URL_SECRET_ARN",
     "PIECEWORK_POLICY": "PIECEWORK_POLICY_S3",

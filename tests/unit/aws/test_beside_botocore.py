@@ -96,6 +96,11 @@ CALLS = {
         "send_message_batch",
         {"QueueUrl": URL, "Entries": [{"Id": "0", "MessageBody": "a"}, {"Id": "1", "MessageBody": "b"}]},
     ),
+    "look at queue": (
+        "sqs",
+        "get_queue_attributes",
+        {"QueueUrl": URL, "AttributeNames": ["ApproximateNumberOfMessages"]},
+    ),
     "secret": ("secrets", "get_secret_value", {"SecretId": "arn:aws:secretsmanager:eu-central-1:1:secret:x"}),
     "put object": (
         "s3",

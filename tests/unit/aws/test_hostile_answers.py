@@ -35,6 +35,7 @@ OPERATIONS = {  # each with an answer that ends it
     "transact_write_items": ("dynamodb", {"TransactItems": [{"Put": PUT}]}, OK),
     "send_message": ("sqs", {"QueueUrl": "q", "MessageBody": "m"}, OK),
     "send_message_batch": ("sqs", {"QueueUrl": "q", "Entries": [{"Id": "0", "MessageBody": "m"}]}, OK),
+    "get_queue_attributes": ("sqs", {"QueueUrl": "q", "AttributeNames": ["All"]}, OK),
     "get_secret_value": ("secrets", {"SecretId": "s"}, OK),
     "put_object": ("s3", {**OBJECT, "Body": b"body", "IfNoneMatch": "*"}, OK),
     "get_object": ("s3", OBJECT, OK),

@@ -78,7 +78,7 @@ def test_the_demo_takes_tokens_that_have_its_roles(tokens, roles, secrets):
     assert (secret_of(Role.AGENT, env), secret_of(Role.RUNNER, env)) == secrets
 
 
-@pytest.mark.parametrize("name", ["PIECEWORK_RUNTIME_TOKENS", "PIECEWORK_KERNEL_TOKENS"])
+@pytest.mark.parametrize("name", ["PIECEWORK_RUNTIME_TOKENS", "PIECEWORK_KERNEL_TOKENS", "PIECEWORK_OPS_TOKENS"])
 @pytest.mark.parametrize("text", [",", " ", "kernel", "=s3cret"])
 def test_tokens_that_cannot_be_read_are_a_mistake_that_is_told_before_anything_starts(name, text):
     from local.preflight import check_tokens
@@ -125,3 +125,22 @@ def test_a_parameter_that_the_template_does_not_take_is_told_before_anything_sta
     assert run.main() == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("not started: PIECEWORK_PARAM_") and sentence in line
+
+
+@pytest.mark.parametrize("door", ["KERNEL", "OPS"])
+@pytest.mark.parametrize(
+    ("tokens", "roles", "why"),
+    [
+        ("a=s3cret", "a=king", "not one of"),
+        ("", "a=viewer", "the door is open"),
+        ("a=s3cret", "a=viewer,b=operator", "no token of the name b"),
+    ],
+)
+def test_roles_that_would_not_hold_are_told_before_anything_starts(door, tokens, roles, why):
+    from local.preflight import check_roles
+
+    names = {f"PIECEWORK_{door}_TOKENS": tokens, f"PIECEWORK_{door}_TOKEN_ROLES": roles}
+
+    with pytest.raises(NotStarted, match=f"PIECEWORK_{door}_TOKEN_ROLES.*{why}") as told:
+        check_roles(names)
+    assert "s3cret" not in str(told.value)

@@ -7,9 +7,11 @@ from local.gateway.lambdas.variables import ROOT
 from local.gateway.routes import api_of
 from local.template import Template
 
-TEMPLATE = Template.load(ROOT / "template.yaml", {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"})
-DOORS = ("RuntimeApi", "WorkerApi", "KernelApi")
-TOKENS = {"PIECEWORK_RUNTIME_TOKENS": "a=b", "PIECEWORK_KERNEL_TOKENS": "a=b"}
+TEMPLATE = Template.load(
+    ROOT / "template.yaml", {"DeployWorkerDoor": "true", "DeployKernelDoor": "true", "DeployConsole": "true"}
+)
+DOORS = ("RuntimeApi", "WorkerApi", "KernelApi", "ConsoleApi")
+TOKENS = {"PIECEWORK_RUNTIME_TOKENS": "a=b", "PIECEWORK_KERNEL_TOKENS": "a=b", "PIECEWORK_OPS_TOKENS": "a=b"}
 
 
 def problem(door, headers, method="POST", **caller):

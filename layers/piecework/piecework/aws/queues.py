@@ -12,11 +12,16 @@ if TYPE_CHECKING:
     from piecework.aws.transport.sqs import SQS
 
 LONGEST_DELAY_SECONDS: Final = 900  # SQS's own limit
+DEPTH: Final = (  # SQS's names for about how many messages wait, are being worked on, and are delayed
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
 THE_QUEUE: Final = "the queue"
 
 
 class Queue:
-    """One SQS queue to send to; the client is made with the first message."""
+    """One SQS queue to send to and to look at; the client is made with the first call."""
 
     def __init__(self, sqs: Callable[[], SQS], url: str) -> None:
         self._sqs = sqs
@@ -39,3 +44,10 @@ class Queue:
         with aws_errors(THE_QUEUE):
             answer = self._sqs().send_message_batch(QueueUrl=self._url, Entries=entries)
         return len(answer.get("Failed", []))
+
+    def depth(self) -> tuple[int, int, int]:
+        """About how many messages wait, are being worked on, and are delayed."""
+        with aws_errors(THE_QUEUE):
+            answer = self._sqs().get_queue_attributes(QueueUrl=self._url, AttributeNames=list(DEPTH))
+        waiting, in_flight, delayed = (int(answer.get("Attributes", {}).get(name, 0)) for name in DEPTH)
+        return waiting, in_flight, delayed

@@ -19,3 +19,7 @@ class SQS(JsonClient):
     def send_message_batch(self, **given: Any) -> dict[str, Any]:
         """Send up to 10 messages, each on its own."""
         return self._called("SendMessageBatch", given)
+
+    def get_queue_attributes(self, **given: Any) -> dict[str, Any]:
+        """Numbers of a queue, such as about how many messages it holds."""
+        return self._called("GetQueueAttributes", given)

@@ -1,0 +1,16 @@
+"""Everything under /ops that only reads; also answers every path and method that the door does not serve."""
+
+from typing import Any
+
+from piecework.edge.ports import LambdaContext
+from piecework.ops.door import serve
+from piecework.ops.wiring import OpsDoor
+
+door = OpsDoor().ready("access", "telemetry")
+
+ANSWERS = {"/ops/health": door.health, "/ops/status": door.status}
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """The Lambda entry point."""
+    return serve("ops_reading", ANSWERS, event, context, door.access, door.telemetry)

@@ -1,0 +1,119 @@
+"""The operator's door: its paths, statuses and bodies, made in this one place.
+
+The API passes all paths on, so the door matches them itself. An error body is `{"error": …, "code": …}`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from piecework.edge.http import Request, Response
+from piecework.edge.ports import LambdaContext, Telemetry
+from piecework.edge.roles import Caller
+from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkError
+from piecework.jsons import Json, canonical
+from piecework.ops.access import READS, Access, require
+
+STATUS: Final[Mapping[str, int]] = {
+    "bad_request": 400,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "too_large": 413,
+    "unsupported_media_type": 415,
+    "internal": 500,
+    "unavailable": 503,
+}
+MESSAGE_CHARACTERS: Final = 500
+HEALTH: Final = "/ops/health"  # the only path without a credential
+ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
+    HEALTH: ("GET",),
+    "/ops/status": ("GET",),
+}
+NO_STORE: Final = {"Cache-Control": "no-store"}
+_PART: Final = re.compile(r"[A-Za-z0-9_.~-]{1,128}")  # of a path, where a parameter stands
+_NOT_TEXT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
+
+
+class Asked(NamedTuple):
+    """One request whose caller is known; `named` holds the parameters of its path."""
+
+    request: Request
+    caller: Caller
+    named: Mapping[str, str]
+
+
+Answers = Mapping[str, Callable[[Asked], Json]]
+
+
+def serve(
+    name: str, answers: Answers, event: Mapping[str, Any], context: LambdaContext, access: Access, to: Telemetry
+) -> dict[str, Any]:
+    """Answer one proxy event: route, credential, role, `answers`, one outcome line; each failure in the door's body."""
+    request = Request.from_event(event, context.get_remaining_time_in_millis)
+    facts: dict[str, Any] = {"trace_id": request.trace_id}
+    try:
+        route, named = matched(request)
+        facts["route"] = f"{request.method} {route}"
+        response = _answer(answers, route, Asked(request, Caller(), named), access, facts)
+    except PieceworkError as error:
+        response = error_response(error)
+    except Exception:  # noqa: BLE001  # the door's outer edge: a bug is logged and answered without its text
+        to.bug(name)
+        response = error_response(Internal("internal error; the function's log has it"))
+    to.outcome(name, {**facts, **response.facts, "status": response.status}, {})
+    return Response(response.status, response.body, {**NO_STORE, **response.headers}).to_proxy(request.trace_id)
+
+
+def matched(request: Request) -> tuple[str, dict[str, str]]:
+    """The route of a request, and the parameters of its path. A slash at the end counts.
+
+    Raises:
+        NotFound: the door does not have this path.
+        MethodNotAllowed: it has the path for other methods.
+    """
+    parts = f"/{request.path_params.get('proxy', '')}".split("/")
+    for route, allowed in ROUTES.items():
+        named = _fit(route.split("/"), parts)
+        if named is not None:
+            if request.method not in allowed:
+                raise MethodNotAllowed(f"use {' or '.join(allowed)} here", allowed)
+            return route, named
+    raise NotFound("this path does not exist; the operator's door is described in docs/ops.md")
+
+
+def error_response(error: PieceworkError) -> Response:
+    """The door's body, status and headers for a failure."""
+    status = STATUS.get(error.code, STATUS["internal"])
+    headers = {"Allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else {}
+    headers |= {"WWW-Authenticate": 'Basic realm="piecework"'} if status == STATUS["unauthorized"] else {}
+    headers |= {"Retry-After": "1"} if status == STATUS["unavailable"] else {}
+    code = error.code if error.code in STATUS else "internal"
+    return Response(status, canonical({"error": clean(error.message), "code": code}), headers, facts={"code": code})
+
+
+def clean(text: str) -> str:
+    """A message fit for a caller: one line of at most 500 characters."""
+    line = _NOT_TEXT.sub(" ", text).strip()
+    return line if len(line) <= MESSAGE_CHARACTERS else line[: MESSAGE_CHARACTERS - 1] + "…"
+
+
+def _answer(answers: Answers, route: str, asked: Asked, access: Access, facts: dict[str, Any]) -> Response:
+    if route != HEALTH:
+        asked = asked._replace(caller=access.caller(asked.request.header("authorization")))
+        facts["caller"] = asked.caller.name or None
+        require(asked.caller, READS)
+    return Response(200, canonical(answers[route](asked)))
+
+
+def _fit(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
+    if len(pattern) != len(parts):
+        return None
+    named: dict[str, str] = {}
+    for wanted, part in zip(pattern, parts, strict=True):
+        if wanted.startswith("{") and _PART.fullmatch(part):
+            named[wanted[1:-1]] = part
+        elif wanted != part:
+            return None
+    return named

@@ -1,0 +1,106 @@
+"""The composition root: the operator's door's parts, made from the process environment when they are first used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
+
+from piecework.aws.telemetry import LambdaTelemetry
+from piecework.edge.roles import parse_roles
+from piecework.edge.tokens import Tokens, parse_tokens
+from piecework.errors import SettingsError
+from piecework.jsons import Json
+from piecework.ops.access import Access
+from piecework.ops.door import Asked
+
+if TYPE_CHECKING:
+    from piecework.aws.clients import Clients
+    from piecework.ops.status import Status, Watched
+
+TOKENS: Final = "PIECEWORK_OPS_TOKENS"
+ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
+OPEN: Final = "tokens are not configured: everybody who can reach this door may read and change what is stored"
+
+
+class OpsDoor:
+    """The operator's door. A part whose setting is missing or cannot be read raises SettingsError."""
+
+    def __init__(self, env: Mapping[str, str] = os.environ) -> None:
+        self._env = env
+
+    def ready(self, *parts: str) -> Self:
+        """Make these parts now, while the environment starts, instead of in the first request."""
+        for part in parts:
+            getattr(self, part)
+        return self
+
+    @cached_property
+    def telemetry(self) -> LambdaTelemetry:
+        return LambdaTelemetry(self._env)
+
+    @cached_property
+    def access(self) -> Access:
+        """Who may use the door. Without tokens it is open on a local machine, and does not start on AWS."""
+        if not self._env.get(f"{TOKENS}_SECRET_ARN") and not parse_tokens(self._env.get(TOKENS, "")):
+            if not self._is_local:
+                raise SettingsError(f"set {TOKENS}_SECRET_ARN: the operator's door is never open on AWS")
+            self.telemetry.warning("door_is_open", advice=OPEN)
+        return Access(self._tokens, parse_roles(self._env.get(ROLES, "")))
+
+    def health(self, asked: Asked) -> Json:
+        """The answer of GET /ops/health: that the function runs."""
+        return {"status": "ok"}
+
+    def status(self, asked: Asked) -> Json:
+        """The answer of GET /ops/status."""
+        return self._status.read(asked.caller)
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether AWS is an emulator, which speaks plain HTTP."""
+        return self._env.get("AWS_ENDPOINT_URL", "").startswith("http://")
+
+    def _tokens(self) -> Tokens:
+        """The tokens as they are now: from the environment on a local machine, from the secret on Lambda.
+
+        Raises:
+            SettingsError: they are not a list of name=secret; an emptied secret closes the door.
+            Unavailable: the secret is out of reach.
+        """
+        local, arn = self._env.get(TOKENS, ""), self._env.get(f"{TOKENS}_SECRET_ARN", "")
+        if local or not arn:
+            return parse_tokens(local)
+        from piecework.aws.secrets import secret_text
+
+        found = parse_tokens(secret_text(arn))
+        if not found:
+            raise SettingsError("the tokens secret does not hold a name=secret entry")
+        return found
+
+    @cached_property
+    def _status(self) -> Status:
+        from piecework.ops.status import Status
+
+        return Status(self._env.get("PIECEWORK_OPS_DOORS", ""), self._env, self._queues)
+
+    @cached_property
+    def _queues(self) -> dict[str, Watched]:
+        from piecework.aws.queues import Queue
+        from piecework.ops.status import QUEUES, Watched
+
+        def queue(url: str) -> Queue:
+            return Queue(lambda: self._clients.sqs, url)
+
+        pairs = {
+            name: (self._env.get(f"{begin}_QUEUE_URL", ""), self._env.get(f"{begin}_DEAD_LETTERS_QUEUE_URL", ""))
+            for name, begin in QUEUES.items()
+        }
+        return {name: Watched(*map(queue, urls)) for name, urls in pairs.items() if all(urls)}
+
+    @cached_property
+    def _clients(self) -> Clients:
+        from piecework.aws.chosen import clients_of
+
+        return clients_of(self._env)

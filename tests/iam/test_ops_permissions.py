@@ -1,0 +1,60 @@
+"""The operator's door's functions and their roles agree, both ways."""
+
+from collections import Counter
+
+import pytest
+
+from tests.support.aws_calls import recorded
+from tests.support.roles import FUNCTION, refused, template_with, unused
+
+SECRET = "ops-correct-horse-battery"
+DOORS = {"worker": True, "kernel": True, "console": True}
+OURS = set(template_with(console=True).of_type(FUNCTION)) - set(template_with().of_type(FUNCTION))
+
+
+@pytest.fixture(scope="module")
+def console(gateway, embedded_aws):
+    secret = embedded_aws.client("secretsmanager").create_secret(
+        Name="iam-ops-tokens", SecretString=f"ann={SECRET},bob={SECRET}-2"
+    )["ARN"]
+    running = gateway(
+        api="ConsoleApi",
+        PIECEWORK_PARAM_DeployConsole="true",
+        PIECEWORK_PARAM_DeployWorkerDoor="true",
+        PIECEWORK_PARAM_DeployKernelDoor="true",
+        PIECEWORK_PARAM_OpsTokensSecretArn=secret,
+        PIECEWORK_PARAM_OpsTokenRoles="ann=viewer,bob=operator",
+    )
+    running.http.headers["Authorization"] = f"Bearer {SECRET}"
+    return running
+
+
+@pytest.fixture(scope="module")
+def calls(console):
+    """Every call of the door's functions after all of it was used."""
+    drive(console)
+    return Counter({call: times for call, times in recorded().items() if call.function in OURS})
+
+
+def drive(console) -> None:
+    assert console.http.get("/ops/health").json() == {"status": "ok"}
+    status = console.http.get("/ops/status").json()
+    assert status["doors"] == {"runtime": True, "worker": True, "kernel": True}
+    assert all(isinstance(found["dead_letters"], int) for found in status["queues"].values())
+    assert set(status["queues"]) == {"task", "webhook", "due", "kernel_due", "kernel_hosted"}
+
+
+def test_the_door_asks_for_a_credential_and_knows_roles(console):
+    assert console.http.get("/ops/status", headers={"Authorization": ""}).status_code == 401
+    assert console.http.post("/ops/status").status_code == 405
+    assert console.http.get("/ops/nope").status_code == 404
+    assert console.http.get("/").status_code == 404
+
+
+def test_no_function_of_the_door_makes_a_call_that_would_be_refused(calls):
+    assert {call.function for call in calls} == OURS
+    assert refused(calls, template_with(**DOORS)) == []
+
+
+def test_no_function_of_the_door_has_a_permission_that_nothing_uses(calls):
+    assert [grant for grant in unused(calls, template_with(**DOORS)) if grant.function in OURS] == []

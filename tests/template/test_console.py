@@ -1,0 +1,125 @@
+"""The operator's door as it is deployed: on purpose alone, never open, each function with what it needs."""
+
+import json
+
+import pytest
+
+from local.deploy import check_rules
+from local.parameters import Refused, check_values
+from piecework.ops.door import STATUS
+from piecework.ops.status import QUEUES, SHOWN
+
+FUNCTIONS = ["OpsReading"]
+TOKENS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:ops-AbCdEf"
+CONFIGURED = {"DeployConsole": "true", "OpsTokensSecretArn": TOKENS}
+EVERY_DOOR = {**CONFIGURED, "DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
+AT_THE_EDGE = {"rate_limited"}
+
+
+@pytest.fixture
+def console(load_template):
+    return load_template(**EVERY_DOOR)
+
+
+@pytest.fixture
+def functions(console):
+    return {name: console.of_type("AWS::Serverless::Function")[f"{name}Function"] for name in FUNCTIONS}
+
+
+def granted(template, name):
+    policies = template.of_type("AWS::IAM::Role")[f"{name}Role"]["Policies"]
+    return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
+
+
+def test_without_the_parameter_nothing_of_it_is_deployed(raw_template, template):
+    conditional = {name for name, body in raw_template["Resources"].items() if body.get("Condition") == "ConsoleDoor"}
+    kinds = {body["Type"] for body in raw_template["Resources"].values()}
+
+    assert {"ConsoleApi", *(f"{name}Function" for name in FUNCTIONS)} < conditional
+    assert not {name for kind in kinds for name in template.of_type(kind)} & conditional
+
+
+def test_it_is_deployable_beside_any_other_door_or_none(load_template):
+    for doors in ({}, {"DeployRuntimeDoor": "false"}, {"DeployWorkerDoor": "true"}, {"DeployKernelDoor": "true"}):
+        template = load_template(**CONFIGURED, **doors)
+
+        assert "ConsoleApi" in template.of_type("AWS::Serverless::Api")
+        assert "ApiAccount" in template.of_type("AWS::ApiGateway::Account")
+        assert template.of_type("AWS::Serverless::Function").keys() >= {f"{name}Function" for name in FUNCTIONS}
+
+
+def test_it_cannot_be_deployed_without_tokens(raw_template):
+    alone = {"DeployRuntimeDoor": "false"}
+    with pytest.raises(Refused, match="OpsTokensSecretArn"):
+        check_rules(raw_template, {**alone, "DeployConsole": "true"})
+    check_rules(raw_template, {**alone, **CONFIGURED})
+    check_rules(raw_template, alone)
+
+
+@pytest.mark.parametrize("text", ["ann=king", "ann", "ann=viewer,", "=viewer", "ann=viewer+"])
+def test_roles_that_do_not_exist_are_refused_before_the_deployment(raw_template, text):
+    with pytest.raises(Refused, match="OpsTokenRoles"):
+        check_values(raw_template, {"OpsTokenRoles": text})
+    check_values(raw_template, {"OpsTokenRoles": "ann=viewer,bob=operator+approver"})
+
+
+def test_the_function_that_reads_gets_every_path(console):
+    events = {
+        (event["Properties"]["Path"], event["Properties"]["Method"]): name
+        for name, body in console.of_type("AWS::Serverless::Function").items()
+        for event in body.get("Events", {}).values()
+        if event["Type"] == "Api" and event["Properties"]["RestApiId"] == "ConsoleApi"
+    }
+
+    assert events == dict.fromkeys((("/{proxy+}", "get"), ("/{proxy+}", "any"), ("/", "any")), "OpsReadingFunction")
+
+
+def test_the_status_gets_what_it_shows(functions):
+    variables = functions["OpsReading"]["Environment"]["Variables"]
+
+    assert set(SHOWN) <= variables.keys()
+    for begin in QUEUES.values():
+        assert variables[f"{begin}_QUEUE_URL"] and variables[f"{begin}_DEAD_LETTERS_QUEUE_URL"]
+
+
+def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
+    actions = {action for entry in granted(console, "OpsReading") for action in entry["Action"]}
+    reading = {"logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", "sqs:GetQueueAttributes"}
+
+    assert actions == reading
+    assert all(entry["Resource"] != "*" for entry in granted(console, "OpsReading"))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_is_described_logged_watched_and_released_through_its_alias(console, functions, name):
+    function, alarms = functions[name], console.of_type("AWS::CloudWatch::Alarm")
+
+    assert function["Description"] and function["Timeout"] < 29
+    assert function["LoggingConfig"] == {"LogGroup": f"{name}LogGroup"}
+    assert function["AutoPublishAliasAllProperties"] is True
+    assert function["DeploymentPreference"]["Alarms"] == [f"{name}ErrorsAlarm"]
+    for metric in ("Errors", "Throttles"):
+        assert alarms[f"{name}{metric}Alarm"]["Dimensions"] == [{"Name": "FunctionName", "Value": f"{name}Function"}]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_zero_means_unreserved(load_template, functions, name):
+    reserved = load_template(**CONFIGURED, **{f"{name}ReservedConcurrency": "7"}).of_type("AWS::Serverless::Function")
+
+    assert reserved[f"{name}Function"]["ReservedConcurrentExecutions"] == "7"
+    assert "ReservedConcurrentExecutions" not in functions[name]
+
+
+def test_bodies_of_the_edge_have_the_shape_of_the_door(console):
+    for name, response in console.of_type("AWS::Serverless::Api")["ConsoleApi"]["GatewayResponses"].items():
+        body = json.loads(response["ResponseTemplates"]["application/json"])
+
+        assert list(body) == ["error", "code"], name
+        assert body["code"] in STATUS.keys() | AT_THE_EDGE, name
+        assert response["ResponseParameters"]["Headers"]["Cache-Control"] == "'no-store'", name
+
+
+def test_the_access_log_holds_no_path_body_or_query(console):
+    log_format = console.of_type("AWS::Serverless::Api")["ConsoleApi"]["AccessLogSetting"]["Format"]
+
+    assert "$context.resourcePath" in log_format and "$context.path" not in log_format

@@ -1,0 +1,114 @@
+"""The operator's door: paths, credentials, roles, bodies of failures."""
+
+import json
+
+import pytest
+
+from piecework.edge.roles import parse_roles
+from piecework.edge.tokens import parse_tokens
+from piecework.errors import SettingsError, Unavailable
+from piecework.ops.access import Access
+from piecework.ops.door import ROUTES, serve
+from tests.support.ops.requests import an_event
+from tests.support.runtime.runtime_handlers import Context, Lines
+
+TOKENS = parse_tokens("ann=a-secret,bob=b-secret,cid=c-secret,dan=d-secret,eve=e-secret")
+ROLES = parse_roles("ann=viewer,bob=operator,cid=approver,dan=agent+client")
+ACCESS = Access(lambda: TOKENS, ROLES)
+READ_BY = {"a-secret": 200, "b-secret": 200, "c-secret": 200, "d-secret": 403, "e-secret": 200, "wrong": 401, "": 401}
+PATHS = [path.format(**dict.fromkeys(("key", "contract_id", "name", "event_id"), "x1")) for path in ROUTES]
+CLOSED = [path for path in PATHS if path != "/ops/health"]
+
+
+def answers(made=lambda asked: {"by": asked.caller.name}):
+    return dict.fromkeys(ROUTES, made)
+
+
+def ask(event, *, made=None, access=ACCESS, lines=None):
+    answer = serve("ops", answers(made) if made else answers(), event, Context(), access, lines or Lines())
+    return answer["statusCode"], json.loads(answer["body"]), answer["headers"]
+
+
+@pytest.mark.parametrize("path", CLOSED)
+@pytest.mark.parametrize(("token", "status"), READ_BY.items())
+def test_every_path_that_reads_is_for_viewers_operators_and_approvers(path, token, status):
+    for method in ROUTES[route_of(path)]:
+        if method == "GET":
+            assert ask(an_event(path, token=token))[0] == status
+
+
+def route_of(path):
+    return list(ROUTES)[PATHS.index(path)]
+
+
+def test_a_refusal_names_the_role_that_is_missing():
+    status, body, _ = ask(an_event("/ops/status", token="d-secret"))
+
+    assert (status, body["code"]) == (403, "forbidden")
+    assert {"viewer", "operator", "approver"} <= set(body["error"].replace(",", "").split())
+
+
+def test_health_needs_no_credential_and_nothing_else_does_without():
+    assert ask(an_event("/ops/health"))[0] == 200
+    for path in CLOSED:
+        status, _, headers = ask(an_event(path))
+        assert (status, headers["WWW-Authenticate"].partition(" ")[0]) == (401, "Basic")
+
+
+def test_without_roles_every_name_may_do_everything():
+    everybody = Access(lambda: TOKENS, parse_roles(""))
+
+    assert ask(an_event("/ops/status", token="d-secret"), access=everybody)[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/ops", "/ops/", "/ops/status/", "//ops/status", "/ops/nope", "/v0/executions"])
+def test_a_path_that_the_door_does_not_have_is_404_for_everybody(path):
+    status, body, _ = ask(an_event(path, token="b-secret"))
+
+    assert (status, body["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"])
+def test_another_method_is_405_and_names_those_that_are_taken(method):
+    status, body, headers = ask(an_event("/ops/status", method=method, token="b-secret"))
+
+    assert (status, body["code"], headers["Allow"]) == (405, "method_not_allowed", "GET")
+
+
+def test_what_is_broken_is_said_without_its_text_and_logged():
+    lines = Lines()
+
+    def broken(asked):
+        raise RuntimeError("a secret")
+
+    status, body, _ = ask(an_event("/ops/status", token="a-secret"), made=broken, lines=lines)
+
+    assert (status, body["code"]) == (500, "internal") and "secret" not in body["error"]
+    assert lines.bugs == ["ops"]
+
+
+def test_a_secret_that_is_out_of_reach_closes_the_door_for_a_while():
+    def unreachable():
+        raise Unavailable("a secret is out of reach; try again")
+
+    status, _, headers = ask(an_event("/ops/status", token="a-secret"), access=Access(unreachable, ROLES))
+
+    assert (status, headers["Retry-After"]) == (503, "1")
+
+
+def test_an_emptied_secret_closes_the_door():
+    def emptied():
+        raise SettingsError("the tokens secret does not hold a name=secret entry")
+
+    assert ask(an_event("/ops/status", token=""), access=Access(emptied, ROLES))[0] == 500
+
+
+def test_nothing_is_cached_and_the_outcome_line_names_caller_and_route_but_no_ids():
+    lines = Lines()
+
+    _, _, headers = ask(an_event("/ops/status", token="a-secret", query={"task_id": "t-1"}), lines=lines)
+
+    assert headers["Cache-Control"] == "no-store"
+    [line] = lines.outcomes
+    assert (line["caller"], line["route"], line["status"]) == ("ann", "GET /ops/status", 200)
+    assert "t-1" not in str(line)
