@@ -1,4 +1,4 @@
-"""`piecework exec`: list, read, watch, cancel and signal executions of the kernel door."""
+"""`piecework exec`: list, read, watch, cancel, repeat and signal executions of the kernel door."""
 
 import argparse
 import json
@@ -19,7 +19,9 @@ SUMMARY_CHARACTERS: Final = 120
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    parser = commands.add_parser("exec", help="list, read, watch, cancel and signal executions of the kernel door")
+    parser = commands.add_parser(
+        "exec", help="list, read, watch, cancel, repeat and signal executions of the kernel door"
+    )
     add_kernel_options(parser)
     group = parser.add_subparsers(required=True, metavar="ACTION")
     listing = group.add_parser("ls", help="list executions, the newest first, one per line")
@@ -42,7 +44,10 @@ def add(commands: "Commands") -> None:
     signalling = group.add_parser("signal", help="send a signal to an execution")
     signalling.add_argument("--payload", metavar="JSON", help="the signal's payload; null without it")
     signalling.set_defaults(run=signal)
-    for one in (getting, watching, cancelling, signalling):
+    repeating = group.add_parser("again", help="create an execution with the agent, input and labels of an ended one")
+    repeating.add_argument("--key", metavar="TEXT", help="the same key creates one execution, however often it is sent")
+    repeating.set_defaults(run=again)
+    for one in (getting, watching, cancelling, signalling, repeating):
         one.add_argument("execution", help="the execution's id")
     signalling.add_argument("type", help="the signal's type")
 
@@ -84,6 +89,12 @@ def watch(options: argparse.Namespace) -> int:
 def cancel(options: argparse.Namespace) -> None:
     """Cancel an execution, and print its new state."""
     show(KernelClient.of(options).ask("POST", at(options.execution, "cancel")))
+
+
+def again(options: argparse.Namespace) -> None:
+    """Run an ended execution again, and print the new one."""
+    body = {"idempotency_key": options.key} if options.key else {}
+    show(KernelClient.of(options).ask("POST", at(options.execution, "again"), body))
 
 
 def signal(options: argparse.Namespace) -> None:

@@ -42,6 +42,7 @@ ANSWERS: Final[dict[str, Schema]] = {
                 "anyOf": [STRING, {"type": "null"}],
                 "description": "what it waits for now, in words for people; null when it has ended",
             },
+            "again_of": {"anyOf": [UUID, {"type": "null"}], "description": "the execution that it is once more"},
         }
     ),
     "Executions": an_object({"executions": {"type": "array", "items": an_object(ROW)}, "next_cursor": STRING}),

@@ -37,6 +37,13 @@ def takes(body: type[Body]) -> Described:
     return {"openapi_extra": {"requestBody": {"required": True, "description": about, "content": _json(body.__name__)}}}
 
 
+def may_take(body: type[Body]) -> Described:
+    """That it reads a body if there is one."""
+    described = takes(body)
+    described["openapi_extra"]["requestBody"]["required"] = False
+    return described
+
+
 def asks(**queries: Described) -> Described:
     """That it reads parameters of its query."""
     return {"openapi_extra": parameters(**queries)}

@@ -5,12 +5,12 @@ from typing import Annotated, Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kernel.http.documented import answers, asks, query, takes
+from kernel.http.documented import answers, asks, may_take, query, takes
 from kernel.http.doors import caller_of, door_of
 from kernel.http.edge import Line, note
 from kernel.http.reading import read
 from kernel.http.routes import Routes
-from kernel.http.shapes import ID_LENGTH, Body
+from kernel.http.shapes import ID_LENGTH, Body, Id, Rule
 from kernel.http.views import approval_body, execution_body, row_body
 from piecework.jsons import Json
 from piecework.kernel.edge import checked_id, natural
@@ -46,6 +46,14 @@ class CreateBody(Body):
     agent_id: Annotated[str | None, ID_LENGTH] = None
     input: Any = None
     labels: dict[str, str] | None = None
+
+
+class AgainBody(Body):
+    """How to run an execution again."""
+
+    idempotency_key: Annotated[
+        Id | None, Rule(description="the same key leads to the same new execution; without one each request makes one")
+    ] = None
 
 
 class SignalBody(Body):
@@ -91,6 +99,18 @@ async def cancel(request: Request, execution_id: str) -> Response:
     """End an execution; a body is not read."""
     door = door_of(request)
     return Line(execution_body(await door.call(door.kernel.cancel, execution_id, caller_of(request).name)))
+
+
+@routes.post(
+    "/v0/executions/{execution_id}/again", CLIENTS, answers("Execution", 400, 404, 409, status=201), may_take(AgainBody)
+)
+async def again(request: Request, execution_id: str) -> Response:
+    """Create an execution with the agent, the input and the labels of one that has ended."""
+    body = await read(AgainBody, request, may_be_empty=True)
+    door, key, by = door_of(request), body.idempotency_key or "", caller_of(request).name
+    view = await door.call(door.kernel.again, execution_id, key, by)
+    note(request, again=view.execution.id, agent_id=view.execution.agent_id)
+    return Line(execution_body(view), 201)
 
 
 @routes.post("/v0/executions/{execution_id}/signal", SIGNALS, answers("Signalled", 400, 404, 409), takes(SignalBody))

@@ -17,13 +17,15 @@ SPACE: Final = " \t\r\n"
 B = TypeVar("B", bound=Body)
 
 
-async def body_of(request: Request) -> Json:
-    """The first JSON value of the body.
+async def body_of(request: Request, *, may_be_empty: bool = False) -> Json:
+    """The first JSON value of the body; None for an empty one that may be.
 
     Raises:
         Invalid: too large, empty, not JSON, or JSON that cannot be kept.
     """
     raw = await _bytes(request)
+    if may_be_empty and not raw:
+        return None
     try:
         check_depth(raw, MAX_DEPTH)
         text = raw.decode("utf-8", "surrogateescape").lstrip(SPACE)  # what follows the value may be anything
@@ -38,9 +40,9 @@ async def body_of(request: Request) -> Json:
     return value
 
 
-async def read(shape: type[B], request: Request) -> B:
-    """The body in one of our shapes. Raises Invalid."""
-    value = await body_of(request)
+async def read(shape: type[B], request: Request, *, may_be_empty: bool = False) -> B:
+    """The body in one of our shapes; an empty one that may be is an object without members. Raises Invalid."""
+    value = await body_of(request, may_be_empty=may_be_empty)
     if value is not None and not isinstance(value, dict):
         raise Invalid("the body must be a JSON object")
     try:

@@ -17,6 +17,7 @@ def execution_body(view: Details) -> dict[str, Json]:
         "output": view.output,
         "error": view.error,
         "waiting_for": view.waiting_for,
+        "again_of": view.again_of or None,
         "created_at": rfc3339(execution.created_at_ms),
         "updated_at": rfc3339(execution.updated_at_ms),
     }

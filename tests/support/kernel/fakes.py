@@ -108,6 +108,7 @@ class Kept:
     execution: Execution
     input: Json
     output: Json = None
+    again_of: str = ""
     log: list[Event] = field(default_factory=list)
     steps: dict[str, StepRecord] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
@@ -140,7 +141,7 @@ class FakeExecutions(Executions):
 
     def view(self, execution_id: str) -> Details | None:
         kept = self._store.kept.get(execution_id)
-        return Details(kept.execution, kept.input, kept.output) if kept else None
+        return Details(kept.execution, kept.input, kept.output, kept.again_of) if kept else None
 
     def message(self, agent_id: str, consumer_id: str, key: str, execution_id: str) -> Message | None:
         with self._store.lock:
@@ -202,7 +203,7 @@ class FakeExecutions(Executions):
         check_payloads(change.events)
         store, after = self._store, change.after
         if change.before is None:
-            store.kept[after.id] = Kept(after, change.input)
+            store.kept[after.id] = Kept(after, change.input, again_of=getattr(change, "again_of", ""))
         else:
             store.due_times.remove(self._due(change.before))
         store.due_times.put(self._due(after))

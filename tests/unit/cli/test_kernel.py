@@ -256,3 +256,13 @@ def test_a_workers_address_is_not_taken_for_a_kernels(door, capsys):
 def test_an_address_that_is_none_is_refused(capsys):
     assert main(["exec", "--kernel", "localhost:8789", "ls"]) == 1
     assert "not the URL of a kernel door" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "body"), [([], {}), (["--key", "monday"], {"idempotency_key": "monday"})])
+def test_an_execution_is_run_again_and_the_new_one_is_shown(door, capsys, options, body):
+    door.say("POST /v0/executions/e1/again", (201, {"id": "e2", "again_of": "e1"}))
+
+    assert main(["exec", "again", "e1", *options]) == 0
+
+    assert json.loads(capsys.readouterr().out) == {"id": "e2", "again_of": "e1"}
+    assert [sent for *_, sent, _ in door.asked] == [body]

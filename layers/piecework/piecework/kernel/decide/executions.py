@@ -37,8 +37,10 @@ NOTHING = Decision(None, answer=False)
 def create(builder: ChangeBuilder, command: Create) -> Decision:
     """A new execution is tied to the consumer that was chosen, or waits for one."""
     payload = ExecutionCreated(agent_id=command.agent_id, input=command.input, labels=dict(command.labels))
+    if command.again_of:
+        payload["again_of"] = command.again_of
     builder.append("execution.created", payload)
-    builder.input = command.input
+    builder.input, builder.again_of = command.input, command.again_of
     if command.consumer_id:
         _give(builder, command.consumer_id)
     return Decision(builder.change())

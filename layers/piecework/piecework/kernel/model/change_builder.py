@@ -45,6 +45,7 @@ class ChangeBuilder:
     by: str = ""  # who causes it, by the name of the token
     events: list[Event] = field(default_factory=list)
     input: Json = None
+    again_of: str = ""
     output: Json = None
     new_steps: list[StepRecord] = field(default_factory=list)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -218,6 +219,7 @@ class ChangeBuilder:
             after=replace(self.state, version=version, clock_ms=self.now_ms),
             events=tuple(self.events),
             input=self.input,
+            again_of=self.again_of,
             output=self.output,
             new_steps=tuple(self.new_steps),
             outcomes=self.outcomes,

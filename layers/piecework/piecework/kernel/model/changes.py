@@ -137,6 +137,7 @@ class Change:
     after: Execution
     events: tuple[Event, ...]
     input: Json = None  # of a new execution
+    again_of: str = ""  # of a new execution: which one it is once more
     output: Json = None  # of one that completes
     new_steps: tuple[StepRecord, ...] = ()
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # by step id

@@ -54,6 +54,7 @@ class Create:
     input: Json
     labels: Mapping[str, str]
     consumer_id: str = ""  # it is given to this one at once; empty: it waits
+    again_of: str = ""  # the execution that it is once more
 
 
 @dataclass(frozen=True, slots=True)

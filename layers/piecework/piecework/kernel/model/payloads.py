@@ -18,6 +18,7 @@ class ExecutionCreated(TypedDict):
     agent_id: str
     input: Json
     labels: dict[str, str]
+    again_of: NotRequired[str]  # the execution that it is once more
 
 
 class ExecutionStarted(TypedDict):

@@ -33,11 +33,12 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """An execution with its input and output; what follows them is added by `Reasons`, no store knows it."""
+    """An execution with what is stored of it for good; `Reasons` adds the last two, which no store knows."""
 
     execution: Execution
     input: Json
     output: Json
+    again_of: str = ""  # the execution that it is once more
     error: str | None = None  # why it has failed
     waiting_for: str | None = None
 

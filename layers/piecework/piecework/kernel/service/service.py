@@ -8,7 +8,6 @@ from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.kernel.decide import checks
 from piecework.kernel.decide.answers import needs_another_look
-from piecework.kernel.decide.command import decide_new
 from piecework.kernel.decide.signals import step_let_through
 from piecework.kernel.errors import Conflict, NotFound, SessionExpired
 from piecework.kernel.model import timers
@@ -27,7 +26,6 @@ from piecework.kernel.model.commands import (
 )
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.evolve import APPROVALS
-from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.ports import (
     Approval,
     Consumer,
@@ -41,12 +39,13 @@ from piecework.kernel.model.ports import (
 )
 from piecework.kernel.model.state import Execution, Step
 from piecework.kernel.policy.windows import RateWindows
-from piecework.kernel.service.assigning import FRESH_MS, RoundRobin
+from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.commits import Commits
+from piecework.kernel.service.creating import Creating, again_id
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.due_timers import DueTimers, TimersRun
 from piecework.kernel.service.intents import CHOICES, Intents, Judge
-from piecework.kernel.service.reasons import Reasons, waiting_for
+from piecework.kernel.service.reasons import Reasons
 from piecework.kernel.service.sessions import Sessions
 from piecework.kernel.wire.cursors import page_of, place_of
 from piecework.values import replace
@@ -69,27 +68,31 @@ class Kernel:
         windows: RateWindows,
     ) -> None:
         self._executions, self._agents, self._runners = stores.executions, stores.agents, stores.runners
-        self._commits, self._assigner, self._dispatcher = commits, assigner, dispatcher
+        self._commits, self._dispatcher = commits, dispatcher
         self._settings, self._around = commits.settings, commits.environment
         self._sessions = Sessions(stores.executions, stores.agents)
         self._reasons = Reasons(stores.executions, assigner.serves, commits.clock)
+        self._creating = Creating(stores.executions, stores.agents, commits, assigner)
         self._due_timers = DueTimers(stores, commits, assigner, dispatcher)
         self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
 
     def create(self, agent_id: str, given: Json, labels: Mapping[str, str], by: str = "") -> Details:
         """A new execution, given to a connected consumer at once if there is one."""
-        now = self._around.clock()
-        chosen = self._assigner.choose(agent_id)
-        command = Create(self._around.new_id(now), agent_id, given, labels, chosen)
-        change = decide_new(command, now, self._settings, self._around.new_id, by).change
-        if change is None:
-            raise RuntimeError("an execution is created by a change")
-        is_given, created = self._commits.store(change), change.after
-        if is_given or self._was_too_late(created, now):
-            created = self._executions.read(created.id).execution or created
-        is_served = bool(chosen) or self._assigner.is_hosted(agent_id)
-        waits = waiting_for(created, self._around.clock(), is_served=is_served)
-        return Details(created, given, None, waiting_for=waits)
+        return self._creating.create(Create("", agent_id, given, labels), by)
+
+    def again(self, execution_id: str, key: str = "", by: str = "") -> Details:
+        """A new execution with an ended one's agent, input and labels; a repeat with its key gets the same one.
+
+        Raises:
+            NotFound: no such execution.
+            Conflict: it has not ended.
+        """
+        ended, id_ = self._settled(execution_id), again_id(execution_id, key)
+        made = self._executions.view(id_) if id_ else None
+        try:
+            return self._reasons.with_reasons(made) if made else self._creating.again(ended, id_, by)
+        except VersionConflict:  # the same request at the same time
+            return self.get(id_)
 
     def get(self, execution_id: str) -> Details:
         """An execution as it is now, with its reasons; timers that have come are settled first.
@@ -97,11 +100,7 @@ class Kernel:
         Raises:
             NotFound: no such execution.
         """
-        view = self._view(execution_id)
-        if not timers.must_expire(view.execution, self._around.clock(), self._settings):
-            return self._reasons.with_reasons(view)
-        self.run_due_timers(execution_id)
-        return self._reasons.with_reasons(self._view(execution_id))
+        return self._reasons.with_reasons(self._settled(execution_id))
 
     def executions(self, which: Filter, cursor: str, limit: int) -> tuple[list[Summary], str]:
         """A page of executions, newest first, and the cursor of the next one; empty when there is none.
@@ -266,16 +265,12 @@ class Kernel:
                 self.agent_lost(execution_id, session_id)
             raise
 
-    def _was_too_late(self, created: Execution, chosen_ms: int) -> bool:
-        """Take an execution back that took so long to store that its consumer's end was dealt with meanwhile."""
-        session = created.session
-        if session is None or session.consumer_id == HOSTED or self._around.clock() <= chosen_ms + FRESH_MS:
-            return False
-        if self._agents.find(created.agent_id, session.consumer_id):
-            return False
-        with suppress(PieceworkError):
-            self.send_failed(created.id, session.id)
-        return True
+    def _settled(self, execution_id: str) -> Details:
+        view = self._view(execution_id)
+        if not timers.must_expire(view.execution, self._around.clock(), self._settings):
+            return view
+        self.run_due_timers(execution_id)
+        return self._view(execution_id)
 
     def _view(self, execution_id: str) -> Details:
         view = self._executions.view(execution_id)

@@ -108,7 +108,8 @@ class KernelTable(Executions):
         if item is None or given is None:
             return None
         execution = execution_from(item, self._labels(item))
-        return Details(execution, self._values.value(given), self._values.value(output) if output else None)
+        made = self._values.value(output) if output else None
+        return Details(execution, self._values.value(given), made, given.get("again_of", ""))
 
     def message(self, agent_id: str, consumer_id: str, key: str, execution_id: str) -> Message | None:
         place, consumer = (keys.outbox("agent", agent_id, consumer_id), key), keys.consumer(agent_id, consumer_id)

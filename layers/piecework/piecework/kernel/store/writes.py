@@ -109,7 +109,8 @@ class Planner:
         id_, pk = change.after.id, keys.execution(change.after.id)
         found: list[tuple[Key, Json]] = []
         if change.before is None:
-            found.append(((pk, keys.INPUT), change.input))
+            link = {"again_of": change.again_of} if change.again_of else {}  # here no command of older code drops it
+            yield Put(self._valued((pk, keys.INPUT), id_, change.input) | link)
             labels = dict(change.after.labels)
             found += [((pk, keys.LABELS), labels)] if is_long(text_of(labels)) else []
         if change.output is not None:

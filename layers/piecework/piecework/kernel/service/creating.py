@@ -1,0 +1,75 @@
+"""New executions: for a client, or as an ended one once more.
+
+To run one again copies what its client gave: agent, input and labels. Nothing else of it counts for the new one, which
+is decided on by the policy of its own time; what people have allowed or denied stays with the old one.
+"""
+
+from contextlib import suppress
+
+from piecework.errors import PieceworkError
+from piecework.kernel.clocks import named_id
+from piecework.kernel.decide.command import decide_new
+from piecework.kernel.errors import Conflict
+from piecework.kernel.model.commands import Create, SendFailed
+from piecework.kernel.model.hosted import HOSTED
+from piecework.kernel.model.ports import Agents, Details, Executions
+from piecework.kernel.model.state import Execution
+from piecework.kernel.service.assigning import FRESH_MS, RoundRobin
+from piecework.kernel.service.commits import Commits
+from piecework.kernel.service.reasons import waiting_for
+from piecework.values import replace
+
+
+def again_id(execution_id: str, key: str) -> str:
+    """The id of the execution that a request with this key makes; empty without a key."""
+    return named_id("again", execution_id, key) if key else ""
+
+
+class Creating:
+    """Creates executions."""
+
+    def __init__(self, executions: Executions, agents: Agents, commits: Commits, assigner: RoundRobin) -> None:
+        self._executions, self._agents, self._commits, self._assigner = executions, agents, commits, assigner
+        self._around = commits.environment
+
+    def create(self, command: Create, by: str) -> Details:
+        """A new execution by the token of that name, given to a connected consumer at once if there is one.
+
+        Raises:
+            VersionConflict: there is an execution with the id that the command names.
+        """
+        now = self._around.clock()
+        chosen = self._assigner.choose(command.agent_id)
+        whole = replace(command, execution_id=command.execution_id or self._around.new_id(now), consumer_id=chosen)
+        change = decide_new(whole, now, self._commits.settings, self._around.new_id, by).change
+        if change is None:
+            raise RuntimeError("an execution is created by a change")
+        is_given, created = self._commits.store(change), change.after
+        if is_given or self._was_too_late(created, now):
+            created = self._executions.read(created.id).execution or created
+        is_served = bool(chosen) or self._assigner.is_hosted(command.agent_id)
+        waits = waiting_for(created, self._around.clock(), is_served=is_served)
+        return Details(created, command.input, None, command.again_of, waiting_for=waits)
+
+    def again(self, ended: Details, id_: str, by: str) -> Details:
+        """A new execution like that one; of that id, unless it is empty.
+
+        Raises:
+            Conflict: that one has not ended.
+            VersionConflict: there is an execution with this id.
+        """
+        old = ended.execution
+        if not old.status.is_terminal:
+            raise Conflict("the execution has not ended; cancel it first, or wait for its end")
+        return self.create(Create(id_, old.agent_id, ended.input, old.labels, again_of=old.id), by)
+
+    def _was_too_late(self, created: Execution, chosen_ms: int) -> bool:
+        """Take an execution back that took so long to store that its consumer's end was dealt with meanwhile."""
+        session = created.session
+        if session is None or session.consumer_id == HOSTED or self._around.clock() <= chosen_ms + FRESH_MS:
+            return False
+        if self._agents.find(created.agent_id, session.consumer_id):
+            return False
+        with suppress(PieceworkError):
+            self._commits.run_command(created.id, SendFailed(session.id))
+        return True
