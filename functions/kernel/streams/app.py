@@ -34,10 +34,10 @@ async def healthz() -> dict[str, bool]:
 async def agent(request: Request) -> Response:
     """The stream of an agent's process."""
 
-    def opened() -> tuple[Key, Stream, Callable[[], None]]:
+    def opened(by: str) -> tuple[Key, Stream, Callable[[], None]]:
         agent_id, consumer_id = ids(request, "agent_id", "consumer_id")
         look = partial(door.streams.check_agent, agent_id, consumer_id)
-        return agent_key(agent_id, consumer_id), door.streams.agent(agent_id, consumer_id), look
+        return agent_key(agent_id, consumer_id), door.streams.agent(agent_id, consumer_id, by), look
 
     return await _answer(request, opened)
 
@@ -46,7 +46,7 @@ async def agent(request: Request) -> Response:
 async def runner(request: Request) -> Response:
     """The stream of a runner's process."""
 
-    def opened() -> tuple[Key, Stream, Callable[[], None]]:
+    def opened(_by: str) -> tuple[Key, Stream, Callable[[], None]]:
         runner_id, consumer_id = ids(request, "runner_id", "consumer_id")
         offered = tools(request)
         look = partial(door.streams.check_runner, runner_id, consumer_id)
@@ -60,14 +60,14 @@ async def runner(request: Request) -> Response:
 async def monitor(request: Request, execution_id: str) -> Response:
     """The stream of an execution's log."""
 
-    def opened() -> tuple[Key, Stream, None]:
+    def opened(_by: str) -> tuple[Key, Stream, None]:
         return monitor_key(execution_id), door.streams.monitor(execution_id, after(request)), None
 
     return await _answer(request, opened, "join")
 
 
 async def _answer(
-    request: Request, opened: Callable[[], tuple[Key, Stream, Callable[[], None] | None]], path: str = "open"
+    request: Request, opened: Callable[[str], tuple[Key, Stream, Callable[[], None] | None]], path: str = "open"
 ) -> Response:
     given = request.headers
     allowed = allowed_origin(given.get("origin", ""), door.origins)
@@ -75,7 +75,7 @@ async def _answer(
     try:
         name = authorize(given.get("authorization", ""), await hub.look(door.tokens, path))
         check(door.roles.caller(name), STREAMS[request.scope["route"].path])
-        key, stream, after_loss = await hub.look(opened, path)
+        key, stream, after_loss = await hub.look(partial(opened, name), path)
     except PieceworkError as error:
         status, body = refusal_of(error)
         return Response(line(body), status, headers, "application/json")

@@ -6,9 +6,11 @@ from uuid import uuid4
 
 import pytest
 
+from piecework.clock import DAY_MS
 from piecework.kernel.model.due_times import AGENT_DUE, RUNNER_DUE, pair_id, pair_of
 from piecework.kernel.model.ports import ToolEntry
 from piecework.kernel.model.state import Connection
+from piecework.kernel.settings import NAME_KEPT_MS
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.tables import new_tables
@@ -83,6 +85,53 @@ class TestAgents:
         assert not agents.end(first, LATER + 9)
         assert not agents.forget(first)
         assert agents.find(agent_id, "one") == second
+
+    def test_the_name_of_the_token_is_kept_for_the_agent_whatever_becomes_of_its_consumer(self, agents):
+        agent_id, other = an_agent(), an_agent()
+        made, _ = agents.connect(agent_id, ODD, LATER, "desk")
+        again, _ = agents.connect(agent_id, ODD, LATER, "desk-2")
+
+        assert agents.find(agent_id, ODD) == again
+        assert (made.by, again.by) == ("desk", "desk-2")
+        assert agents.end(again, START_MS - 1) and agents.forget(agents.find(agent_id, ODD))
+        assert agents.has_served(agent_id, "desk") and agents.has_served(agent_id, "desk-2")
+        assert not agents.has_served(agent_id, "ada")
+        assert not agents.has_served(other, "desk")
+
+    def test_an_agent_of_any_name_has_names_of_its_own(self, agents):
+        odd = ODD + uuid4().hex
+        agents.connect(odd, "one", LATER, "desk")
+
+        assert agents.has_served(odd, "desk")
+        assert not agents.has_served(f"{odd}2", "desk")
+        assert not agents.has_served("x" * 5_000, "desk")
+
+    def test_a_door_without_tokens_keeps_no_name(self, agents):
+        agent_id = an_agent()
+        made, _ = agents.connect(agent_id, "one", LATER)
+
+        assert (made.by, made.named_until_ms) == ("", 0)
+        assert not agents.has_served(agent_id, "")
+
+    def test_a_name_counts_until_its_time_after_the_last_connection(self, agents, clock):
+        agent_id, began = an_agent(), clock()
+        first, _ = agents.connect(agent_id, "one", LATER, "desk")
+        try:
+            clock.move(NAME_KEPT_MS / 4 / 1000)
+            same, _ = agents.connect(agent_id, "one", LATER, "desk")
+            clock.move(NAME_KEPT_MS / 2 / 1000)
+            renewed, _ = agents.connect(agent_id, "one", LATER, "desk")
+            clock.move((NAME_KEPT_MS - DAY_MS) / 1000)
+            assert agents.has_served(agent_id, "desk")
+            clock.move(2 * DAY_MS / 1000)
+            assert not agents.has_served(agent_id, "desk")
+        finally:
+            clock.move((began - clock()) / 1000)
+
+        assert (
+            first.named_until_ms == same.named_until_ms == (began + NAME_KEPT_MS) // 1000 * 1000
+        )  # a TTL is of seconds
+        assert renewed.named_until_ms > began + NAME_KEPT_MS * 3 // 2
 
     def test_connections_at_once_have_generations_of_their_own(self, agents):
         agent_id, made = an_agent(), []

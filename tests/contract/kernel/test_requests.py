@@ -10,6 +10,7 @@ from piecework.aws.clients import Clients
 from piecework.aws.steps_table import hosted_steps
 from piecework.aws.transport.failures import ServiceRefused
 from piecework.durable.due import Due
+from piecework.edge.roles import Caller, Role
 from piecework.errors import PieceworkError, Unavailable
 from piecework.extend.executors import Outcome, SilentLog
 from piecework.jsons.stored import record_of
@@ -24,7 +25,7 @@ from piecework.kernel.streams.hints import Mark, Named, runner_key
 from tests.contract.kernel.test_executions import Stored
 from tests.support.fakes import START_MS, FakeClock, no_renewal
 from tests.support.kernel.hosted_stage import an_executor
-from tests.support.kernel.stage import KernelStage
+from tests.support.kernel.stage import GATED, KernelStage
 from tests.support.kernel.tables import KernelTables, new_tables
 
 
@@ -177,6 +178,36 @@ def test_a_command_reads_once_and_writes_one_transaction(stage, sent):
     cost("complete", lambda: stage.intend(session, "complete"))
 
     assert costs == {name: {"batch_get_item": 1, "transact_write_items": 1} for name in costs}
+
+
+def test_a_name_is_one_write_of_a_new_consumer_and_one_read_of_an_answer_by_an_agents_token(stage, sent):
+    costs = {}
+
+    def connect(name: str, agent_id: str, by: str) -> Any:
+        sent.clear()
+        line = stage.agent(agent_id, "one", by)
+        costs[name] = sent["put_item"]
+        return line
+
+    connect("without tokens", "nameless", "")
+    connect("first", "named", "desk")
+    agent = connect("again", "named", "desk")
+    execution = stage.create(agent_id="named")
+    session = agent.take("execution.assigned")
+
+    def answer(name: str, caller: Caller) -> None:
+        step_id = stage.invoke(session, GATED)
+        sent.clear()
+        stage.kernel.signal(execution, "step.approve", {"step_id": step_id, "approved": True}, caller)
+        costs[name] = sent["get_item"]
+        stage.report(session, step_id)
+
+    answer("by an approver", Caller("ada", frozenset({Role.APPROVER}), is_limited=True))
+    answer("by an agent", Caller("twin", frozenset({Role.APPROVER, Role.AGENT}), is_limited=True))
+    answer("without roles", Caller("desk"))
+
+    own = {"without tokens": 2, "first": 3, "again": 2}
+    assert costs == {**own, "by an approver": 1, "by an agent": 2, "without roles": 1}
 
 
 def test_a_hosted_execution_with_one_tool_call_costs_the_requests_that_its_page_states(tables, client, sent):

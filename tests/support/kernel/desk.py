@@ -1,13 +1,15 @@
 """The kernel door as its clients see it: the HTTP application and streams over stores in memory; time is moved."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
 
 from kernel.http.api import create_app
 from kernel.http.doors import Door
+from piecework.edge.roles import parse_roles
 from piecework.kernel.model.state import Execution
 from piecework.kernel.settings import KernelSettings
 from tests.support.kernel.policies import a_policy
@@ -123,6 +125,35 @@ class Desk:
 
     def state(self, execution_id: str) -> Execution:
         return self.stage.state(execution_id)
+
+
+class Signing(Caller):
+    """Sends the credential of whose turn it is."""
+
+    name = ""
+
+    def request(self, method: str, path: str, **named: Any) -> httpx.Response:
+        return super().request(method, path, headers={"authorization": f"Bearer secret of {self.name}"}, **named)
+
+
+class NamedDesk(Desk):
+    """A door with a token of each name, which may have roles; the first one's is sent but for `turned`."""
+
+    def __init__(self, names: Sequence[str], roles: str = "", **more: Any) -> None:
+        table = parse_roles(roles)
+        super().__init__(tokens=tuple((name, f"secret of {name}") for name in names), roles=lambda: table, **more)
+        self.client = self.signing = Signing(self.app)
+        self.signing.name = names[0]
+
+    @contextmanager
+    def turned(self, name: str) -> Iterator[None]:
+        """Inside the block it is another one's turn."""
+        before, self.signing.name = self.signing.name, name
+        yield
+        self.signing.name = before
+
+    def agent(self, agent_id: str = "triage", consumer_id: str = "one") -> Line:
+        return self.stage.agent(agent_id, consumer_id, self.signing.name)
 
 
 class Work:

@@ -43,7 +43,7 @@ from piecework.kernel.model.ports import (
 )
 from piecework.kernel.model.state import Connection, Execution, Status
 from piecework.kernel.model.timers import due_at
-from piecework.kernel.settings import KernelSettings
+from piecework.kernel.settings import NAME_KEPT_MS, KernelSettings
 from piecework.kernel.wire.frames import event_body
 from tests.support.kernel.payloads import check_payloads
 from tests.support.worker.door_fakes import FakeDueTimes
@@ -67,6 +67,7 @@ class KernelStore:
     kept: dict[str, Kept] = field(default_factory=dict)
     session_of: dict[str, str] = field(default_factory=dict)
     consumers: dict[tuple[str, str], Consumer] = field(default_factory=dict)
+    served: dict[tuple[str, str], int] = field(default_factory=dict)  # agent and name of a token: until when
     turns: dict[str, int] = field(default_factory=dict)
     tool_turns: dict[str, int] = field(default_factory=dict)
     claims: dict[str, int] = field(default_factory=dict)  # by the id of an execution or a job: until when
@@ -252,13 +253,28 @@ class FakeAgents(Agents):
     def __init__(self, store: KernelStore) -> None:
         self._store = store
 
-    def connect(self, agent_id: str, consumer_id: str, lease_until_ms: int) -> tuple[Consumer, Consumer | None]:
+    def connect(
+        self, agent_id: str, consumer_id: str, lease_until_ms: int, by: str = ""
+    ) -> tuple[Consumer, Consumer | None]:
         with self._store.lock:
             replaced = self.find(agent_id, consumer_id)
-            consumer = Consumer(agent_id, consumer_id, next(self._store.generations), lease_until_ms, True)
+            until_ms = self._keep_name(agent_id, replaced, by) if by else 0
+            generation = next(self._store.generations)
+            consumer = Consumer(agent_id, consumer_id, generation, lease_until_ms, True, 0, by, until_ms)
             self._store.consumers[agent_id, consumer_id] = consumer
             self._store.due_times.put(Due(lease_until_ms, AGENT_DUE, pair_id(agent_id, consumer_id)))
             return consumer, replaced
+
+    def has_served(self, agent_id: str, name: str) -> bool:
+        return self._store.served.get((agent_id, name), 0) > self._store.clock()
+
+    def _keep_name(self, agent_id: str, old: Consumer | None, by: str) -> int:
+        now_ms = self._store.clock()
+        if old and old.by == by and old.named_until_ms - now_ms > NAME_KEPT_MS // 2:
+            return old.named_until_ms
+        until_ms = (now_ms + NAME_KEPT_MS) // 1000 * 1000
+        self._store.served[agent_id, by] = until_ms
+        return until_ms
 
     def refresh(self, consumer: Consumer, lease_until_ms: int) -> bool:
         return self._replace(consumer, lease_until_ms, is_open=True)

@@ -136,9 +136,9 @@ class KernelStage:
         other.lines = self.lines
         return other
 
-    def agent(self, agent_id: str = "triage", consumer_id: str = "one") -> Line:
-        """A consumer connects."""
-        return self._line(self.streams.agent(agent_id, consumer_id))
+    def agent(self, agent_id: str = "triage", consumer_id: str = "one", by: str = "") -> Line:
+        """A consumer connects, by the token of that name."""
+        return self._line(self.streams.agent(agent_id, consumer_id, *filter(None, [by])))
 
     def runner(self, runner_id: str = "geo-1", consumer_id: str = "one", tools: str = "geo.lookup") -> Line:
         """A runner connects."""

@@ -6,26 +6,9 @@ from typing import Any
 import pytest
 
 from piecework_cli.kernel_executions import line_of
-from tests.support.kernel.desk import GATED, Caller, Desk, Work
+from tests.support.kernel.desk import GATED, Desk, NamedDesk, Work
 
-SECRETS = {name: f"secret of {name}" for name in ("setup", "ada", "bob")}
-
-
-class Signing(Caller):
-    """Sends the credential of whose turn it is."""
-
-    name = "setup"
-
-    def request(self, method: str, path: str, **named: Any) -> Any:
-        return super().request(method, path, headers={"authorization": f"Bearer {SECRETS[self.name]}"}, **named)
-
-
-class NamedDesk(Desk):
-    """A door with tokens."""
-
-    def __init__(self) -> None:
-        super().__init__(tokens=tuple(SECRETS.items()))
-        self.client = self.signing = Signing(self.app)
+TOKENS = ("setup", "ada", "bob")
 
 
 Act = Callable[[], Any]
@@ -119,14 +102,13 @@ COMMANDS: dict[str, tuple[Callable[[NamedDesk], tuple[str, Act]], list[str]]] = 
 @pytest.mark.parametrize("caller", ["ada", "bob"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_event_of_a_command_names_its_caller(command, caller):
-    desk = NamedDesk()
+    desk = NamedDesk(TOKENS)
     prepare, types = COMMANDS[command]
     execution_id, act = prepare(desk)
     before = len(desk.events(execution_id)) if execution_id else 0
 
-    desk.signing.name = caller
-    made = act()
-    desk.signing.name = "setup"
+    with desk.turned(caller):
+        made = act()
 
     events = desk.events(execution_id or made)[before:]
     assert {event.get("by") for event in events} == {caller}
@@ -134,7 +116,7 @@ def test_every_event_of_a_command_names_its_caller(command, caller):
 
 
 def test_what_the_kernel_does_by_itself_names_nobody():
-    desk = NamedDesk()
+    desk = NamedDesk(TOKENS)
     first, second = desk.work(), desk.create("away")
     first.step()
     desk.stage.runner()
@@ -152,12 +134,12 @@ def test_what_the_kernel_does_by_itself_names_nobody():
 
 
 def test_a_timer_that_a_callers_command_meets_is_not_the_callers_doing():
-    desk = NamedDesk()
+    desk = NamedDesk(TOKENS)
     work = desk.work()
     desk.stage.clock.move(3_601)
 
-    desk.signing.name = "ada"
-    assert desk.cancel(work.id).status_code == 409
+    with desk.turned("ada"):
+        assert desk.cancel(work.id).status_code == 409
 
     assert work.types[-1] == "execution.failed"
     assert [event for event in work.desk.events(work.id) if event.get("by") == "ada"] == []
@@ -172,10 +154,10 @@ def test_a_door_without_tokens_names_nobody():
 
 
 def test_a_reader_of_the_stream_sees_the_same_names_as_one_of_the_pages():
-    desk = NamedDesk()
+    desk = NamedDesk(TOKENS)
     work = desk.work()
-    desk.signing.name = "ada"
-    work.step()
+    with desk.turned("ada"):
+        work.step()
 
     streamed = [data for _, data in desk.stage.monitor(work.id).seen]
     assert streamed == desk.events(work.id)

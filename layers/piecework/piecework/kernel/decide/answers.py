@@ -15,12 +15,13 @@ from typing import Final
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.decide import checks
-from piecework.kernel.errors import AlreadyDecided, Conflict, Invalid
+from piecework.kernel.errors import AlreadyDecided, Conflict, Forbidden, Invalid
 from piecework.kernel.model.changes import StepRecord
 from piecework.kernel.model.commands import Signal
 from piecework.kernel.model.evolve import ALIAS, DECISIONS
 from piecework.kernel.model.ports import Read
 from piecework.kernel.model.state import Execution
+from piecework.kernel.settings import MOST_NAMES
 from piecework.values import dataclass
 
 DENIED: Final = "approval denied by human"
@@ -48,6 +49,23 @@ def is_answer(execution: Execution, command: Signal) -> bool:
     payload = command.payload if isinstance(command.payload, dict) else {}
     is_late = execution.has_answered and isinstance(payload.get("approved"), bool)
     return is_late or payload.get("step_id") is not None
+
+
+def check_others(execution: Execution, served: bool | None, by: str) -> None:
+    """Nobody answers about a step of the agent that he works as, whatever other roles he has.
+
+    `served` is None where that cannot be told: the caller does not have the role of agents, or no name has roles.
+
+    Raises:
+        Forbidden: the execution's agent has connected or sent intents by this token. If it has used more tokens than an
+            execution keeps, no token of agents is let through.
+    """
+    if served is None:
+        return
+    if served or by in execution.worked_by or len(execution.worked_by) >= MOST_NAMES:
+        raise Forbidden(
+            f"the token {by} works as the agent {execution.agent_id}, which asks; somebody else must answer"
+        )
 
 
 def said(execution: Execution, command: Signal) -> Said:

@@ -24,13 +24,15 @@ def signal(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
     """Resume what waits for exactly this type; keep any other for a later wait.
 
     Raises:
-        Forbidden: the caller may not send such a signal. Only here it is known whether it answers about a step.
+        Forbidden: the caller may not send such a signal, or works as the very agent that asks. Only here it is known
+            whether it answers about a step.
     """
     state = builder.state
     is_answer = answers.is_answer(state, command)
     if not command.roles & (APPROVERS if is_answer else CLIENTS):
         raise Forbidden(needed(APPROVERS if is_answer else CLIENTS))
     if is_answer:
+        answers.check_others(state, command.served, builder.by)
         return _answer(builder, read, command)
     checks.not_ended(state)
     resumes = state.waits_for("signal", command.type)

@@ -119,6 +119,7 @@ class Signal:
     linked: RunnerConnection | None = None
     consumer: Consumer | None = None
     roles: Roles = EVERY
+    served: bool | None = None  # by a token of agents: whether the execution's agent has connected with it
 
     @property
     def step_id(self) -> str:

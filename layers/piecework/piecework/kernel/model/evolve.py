@@ -12,6 +12,7 @@ from piecework.kernel.model import payloads
 from piecework.kernel.model.events import TERMINAL, Event
 from piecework.kernel.model.kept_answers import Approvals
 from piecework.kernel.model.state import Blocked, Execution, Job, Session, Status, Step, StepStatus, StoredSignal
+from piecework.kernel.settings import MOST_NAMES
 from piecework.values import replace
 
 T = TypeVar("T")
@@ -19,6 +20,7 @@ T = TypeVar("T")
 DECISIONS: Final = ("step.approve", "step.deny")  # signal types by which a person answers about a step
 ALIAS: Final = "approval"  # does so too while an approval is waited for
 APPROVALS: Final = (*DECISIONS, ALIAS)
+INTENDED: Final = frozenset({"intent.accepted", "intent.denied", "step.created"})  # one of them in each intent
 STORABLE_BYTES: Final = 256  # no `wait` can name a longer signal type
 
 MOVES: Final[Mapping[Status, frozenset[Status]]] = {
@@ -62,7 +64,15 @@ def evolve(state: Execution | None, event: Event) -> Execution:
         return _created(event)
     if event.sequence != state.sequence + 1 or state.status.is_terminal or event.type not in CHANGES:
         raise LogBroken(f"{event.type} at {event.sequence} does not follow {state.sequence}")
-    return replace(CHANGES[event.type](state, event), sequence=event.sequence)
+    return _named(replace(CHANGES[event.type](state, event), sequence=event.sequence), event)
+
+
+def _named(state: Execution, event: Event) -> Execution:
+    """Whose token works on it: nobody but its agent sends intents."""
+    is_new = event.by and event.type in INTENDED and event.by not in state.worked_by
+    if not is_new or len(state.worked_by) >= MOST_NAMES:
+        return state
+    return replace(state, worked_by=(*state.worked_by, event.by))
 
 
 def is_approval(state: Execution, signal_type: str) -> bool:

@@ -124,6 +124,8 @@ class Consumer:
     lease_until_ms: int  # of its open stream; or, once that has ended, the end of its grace
     is_open: bool
     doubted_until_ms: int = 0  # somebody has found this very lease about to lapse; the stream may answer until then
+    by: str = ""  # the name of the token that it has connected with
+    named_until_ms: int = 0  # that name is kept for the agent until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +178,14 @@ class Outbox(Protocol):
 class Agents(Protocol):
     """Connected consumers of agents."""
 
-    def connect(self, agent_id: str, consumer_id: str, lease_until_ms: int) -> tuple[Consumer, Consumer | None]:
-        """A new generation, and what it replaces; also writes the consumer's due row."""
+    def connect(
+        self, agent_id: str, consumer_id: str, lease_until_ms: int, by: str = ""
+    ) -> tuple[Consumer, Consumer | None]:
+        """A new generation, and what it replaces; also writes the consumer's due row, and before that keeps the name
+        of the token, `by`."""
+
+    def has_served(self, agent_id: str, name: str) -> bool:
+        """Whether the agent has connected by the token of this name in the last `NAME_KEPT_MS`; one request."""
 
     def refresh(self, consumer: Consumer, lease_until_ms: int) -> bool:
         """Extend the lease of an open stream; False when a newer generation has replaced it, or it is gone."""

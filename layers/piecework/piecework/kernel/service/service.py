@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from piecework.edge.roles import UNLIMITED, Caller
+from piecework.edge.roles import UNLIMITED, Caller, Role
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.kernel.decide import checks
-from piecework.kernel.decide.answers import needs_another_look
+from piecework.kernel.decide.answers import is_answer, needs_another_look
 from piecework.kernel.decide.signals import step_let_through
 from piecework.kernel.errors import Conflict, NotFound, SessionExpired
 from piecework.kernel.model import timers
@@ -132,7 +132,7 @@ class Kernel:
             NotFound: no such execution.
             Conflict: it has ended, or another answer about the step stands.
             Invalid: an approval that does not fit.
-            Forbidden: the caller may not answer about a step, or send any other signal.
+            Forbidden: the caller may not answer about a step, or about this one, or not send any other signal.
         """
         command = Signal(signal_type, payload, roles=caller.roles)
         looks = iter((True,))
@@ -143,6 +143,7 @@ class Kernel:
                 raise VersionConflict
             step = step_let_through(read, command)
             whole = self._with_connections(read, command, step, taken) if step else command
+            whole = self._with_served(read, whole, caller)
             return self._commits.decided(read, whole, caller.name)
 
         step_id = command.step_id if signal_type in APPROVALS else ""
@@ -283,6 +284,13 @@ class Kernel:
         if step.remote:
             return replace(command, linked=self._choose(step.tool_id, taken))
         return replace(command, consumer=self._consumer_of(read.execution) if read.execution else None)
+
+    def _with_served(self, read: Read, command: Signal, caller: Caller) -> Signal:
+        """An answer by a token of agents, with whether the execution's own agent has connected by it."""
+        execution, is_agents = read.execution, caller.is_limited and Role.AGENT in caller.roles
+        if execution is None or not is_agents or not is_answer(execution, command):
+            return command
+        return replace(command, served=self._agents.has_served(execution.agent_id, caller.name))
 
     def _consumer_of(self, execution: Execution) -> Consumer | None:
         session = execution.session

@@ -17,6 +17,7 @@ from piecework.durable.due import Due, DueTimes
 from piecework.errors import Unavailable
 from piecework.kernel.model.due_times import AGENT_DUE, pair_id
 from piecework.kernel.model.ports import AgentQueue, Agents, Consumer, Waiting
+from piecework.kernel.settings import NAME_KEPT_MS
 from piecework.kernel.store import keys, leases
 from piecework.kernel.store.outbox import empty
 
@@ -30,12 +31,15 @@ class KernelAgents(Agents):
     def __init__(self, table: Table, due_times: DueTimes, clock: Callable[[], int]) -> None:
         self._table, self._due_times, self._clock = table, due_times, clock
 
-    def connect(self, agent_id: str, consumer_id: str, lease_until_ms: int) -> tuple[Consumer, Consumer | None]:
+    def connect(
+        self, agent_id: str, consumer_id: str, lease_until_ms: int, by: str = ""
+    ) -> tuple[Consumer, Consumer | None]:
         self._due_times.put(Due(lease_until_ms, AGENT_DUE, pair_id(agent_id, consumer_id)))
         for attempt in range(TRIES):
             old = self.find(agent_id, consumer_id)
             generation = max(self._clock(), old.generation + 1 if old else 1)
-            made = Consumer(agent_id, consumer_id, generation, lease_until_ms, is_open=True)
+            named_until_ms = self._keep_name(agent_id, old, by) if by else 0
+            made = Consumer(agent_id, consumer_id, generation, lease_until_ms, True, 0, by, named_until_ms)
             values = {"generation": old.generation} if old else None
             item = _item(made) | {"write": new_write()}
             if self._table.put(item, leases.SAME if old else ABSENT, values).done:
@@ -93,6 +97,19 @@ class KernelAgents(Agents):
         key = keys.waiting(agent_id, waiting.created_at_ms, waiting.execution_id)
         return leases.claim(self._table, key, self._clock(), until_ms)
 
+    def has_served(self, agent_id: str, name: str) -> bool:
+        kept = self._table.get(*keys.served(agent_id, name))
+        return kept is not None and kept["expires_at"] * 1000 > self._clock()
+
+    def _keep_name(self, agent_id: str, old: Consumer | None, by: str) -> int:
+        """Keep the name for the agent, unless a row that lasts tells so already; until when."""
+        now_ms = self._clock()
+        if old and old.by == by and old.named_until_ms - now_ms > NAME_KEPT_MS // 2:
+            return old.named_until_ms
+        until_s = (now_ms + NAME_KEPT_MS) // 1000
+        self._table.put(at(keys.served(agent_id, by)) | {"expires_at": until_s})
+        return until_s * 1000
+
     def sessions(self, agent_id: str, consumer_id: str) -> list[str]:
         return [row["sk"] for row in self._table.query(keys.held(agent_id, consumer_id), page=1_000)]
 
@@ -126,6 +143,7 @@ def _item(consumer: Consumer) -> Item:
         "generation": consumer.generation,
         "lease_until": consumer.lease_until_ms,
         "is_open": consumer.is_open,
+        **({"by": consumer.by, "named_until": consumer.named_until_ms} if consumer.by else {}),
     }
 
 
@@ -138,4 +156,6 @@ def consumer_from(item: Item) -> Consumer:
         lease_until_ms=item["lease_until"],
         is_open=item["is_open"],
         doubted_until_ms=leases.doubted_until(item),
+        by=item.get("by", ""),
+        named_until_ms=item.get("named_until", 0),
     )

@@ -50,6 +50,7 @@ def execution_item(execution: Execution, write: str) -> Item:
         **({"paused_ms": execution.paused_ms} if execution.paused_ms else {}),
         "is_tainted": execution.is_tainted,
         "has_answered": execution.has_answered,
+        **({"worked_by": list(execution.worked_by)} if execution.worked_by else {}),
         **_approvals_member(execution.approvals),
     }
     shard = keys.shard(execution.id)
@@ -107,6 +108,7 @@ def execution_from(item: Item, labels: Mapping[str, str]) -> Execution:
         ended_at_ms=record["ended_at_ms"],
         paused_ms=record.get("paused_ms", 0),
         is_tainted=record["is_tainted"],
+        worked_by=tuple(record.get("worked_by", ())),
         has_answered=_has_answered(record),
         approvals=_approvals_from(record.get("approvals")),
     )

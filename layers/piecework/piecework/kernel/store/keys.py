@@ -14,6 +14,7 @@
 | AGENT#…         | C#…                   | a consumer                                                             |
 |                 | T                     | the round-robin counter                                                |
 |                 | W#created#execution   | an execution that waits for a consumer                                 |
+| NAMES#…         | …                     | a name of a token by which the agent has connected (TTL)               |
 | HELD#…          | execution             | an execution whose session the consumer holds                          |
 | OUT#kind#…      | time#execution#…      | a message for a consumer or connection (TTL)                           |
 | RUN#…           | LINK#…                | a runner's connection                                                  |
@@ -125,6 +126,11 @@ def agent(agent_id: str) -> str:
 def consumer(agent_id: str, consumer_id: str) -> Key:
     """A consumer."""
     return agent(agent_id), CONSUMERS + key_part(consumer_id)
+
+
+def served(agent_id: str, name: str) -> Key:
+    """That an agent has connected by the token of a name."""
+    return f"NAMES#{key_part(agent_id)}", key_part(name)
 
 
 def waiting(agent_id: str, created_at_ms: int, execution_id: str) -> Key:

@@ -43,9 +43,9 @@ class Streams:
     settings: KernelSettings
     clock: Callable[[], int]
 
-    def agent(self, agent_id: str, consumer_id: str) -> PushStream:
-        """Connect a consumer; an older connection of it is replaced, and its sessions are adopted."""
-        consumer, _ = self.stores.agents.connect(agent_id, consumer_id, self.clock() + self.settings.lease_ms)
+    def agent(self, agent_id: str, consumer_id: str, by: str = "") -> PushStream:
+        """Connect a consumer by the token of that name; an older connection of it is replaced, its sessions adopted."""
+        consumer, _ = self.stores.agents.connect(agent_id, consumer_id, self.clock() + self.settings.lease_ms, by)
         feed = AgentFeed(consumer, self.stores, self.kernel, self.assigner, self.liveness.expect_agent)
         return PushStream(feed, self.outbox, self.settings, self.clock, feed.fetch)
 
