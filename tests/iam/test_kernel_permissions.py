@@ -26,17 +26,16 @@ TIMES = {
 
 
 @pytest.fixture(scope="module")
-def calls(gateway, embedded_aws):
+def calls(own_gateway):
     """Every call of these functions after all of them was used."""
-    tokens = embedded_aws.client("secretsmanager").create_secret(
+    tokens = own_gateway.aws.client("secretsmanager").create_secret(
         Name="iam-kernel-tokens", SecretString=f"driver={SECRET}"
     )["ARN"]
-    s3 = embedded_aws.client("s3")
+    s3 = own_gateway.aws.client("s3")
     s3.create_bucket(Bucket=KERNEL["KernelPolicyBucket"])
     s3.put_object(Bucket=KERNEL["KernelPolicyBucket"], Key=KERNEL["KernelPolicyKey"], Body=POLICY)
-    running = gateway(
+    running = own_gateway(  # its short times would be the end of other tests' executions
         api="KernelApi",
-        fresh=True,  # its short times would be the end of other tests' executions
         PIECEWORK_EXECUTORS_PATH=str(OWN),
         PIECEWORK_PARAM_DeployKernelDoor="true",
         PIECEWORK_PARAM_KernelTokensSecretArn=tokens,
@@ -47,7 +46,7 @@ def calls(gateway, embedded_aws):
         drive(running.url, SECRET)
     finally:
         running.close()
-    look_late(embedded_aws)
+    look_late(own_gateway.aws)
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 
 
