@@ -1,13 +1,20 @@
 """`piecework approvals`: tool calls that wait for a person, and that person's answer."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from piecework_cli.kernel import KernelClient, add_kernel_options, at, query
 from piecework_cli.output import CommandError
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+PAGE: Final = 200  # a door's most
+THEN: Final = {"deny": "it is denied", "fail": "the execution fails"}
+UNSHOWN: Final = {"private": "private: they need the role approver", "none": "none"}
 
 
 def add(commands: "Commands") -> None:
@@ -19,7 +26,12 @@ def add(commands: "Commands") -> None:
     group = parser.add_subparsers(required=True, metavar="ACTION")
     listing = group.add_parser("ls", help="list the waiting calls, one per line")
     listing.add_argument("--limit", type=int, default=50, help="list at most this many")
+    listing.add_argument("--answered", action="store_true", help="list answered calls instead, the newest answer first")
     listing.set_defaults(run=list_approvals)
+    showing = group.add_parser("show", help="show what a person is asked, and the answer")
+    showing.add_argument("execution", help="the execution's id")
+    showing.add_argument("--step", help="the step's id; without it the command finds the waiting step")
+    showing.set_defaults(run=show)
     for name, approved, told in (("grant", True, "allow the call"), ("deny", False, "deny the call for good")):
         answering = group.add_parser(name, help=told)
         answering.add_argument("execution", help="the execution's id")
@@ -29,9 +41,74 @@ def add(commands: "Commands") -> None:
 
 
 def list_approvals(options: argparse.Namespace) -> None:
-    """Print one line for each waiting call."""
-    for found in KernelClient.of(options).ask("GET", f"/v0/approvals{query({'limit': options.limit})}")["approvals"]:
-        print(f"{found['execution_id']}  {found['agent_id']}  {found['tool_id']}  since {found['since']}")
+    """Print one line for each call."""
+    kernel, cursor, left = KernelClient.of(options), "", options.limit
+    state = {"state": "answered"} if options.answered else {}
+    while left > 0:
+        more = {"cursor": cursor} if cursor else {}
+        page = kernel.ask("GET", f"/v0/approvals{query({'limit': min(left, PAGE), **state, **more})}")
+        for found in page["approvals"]:
+            print(_line(found))
+        left, cursor = left - PAGE, page.get("next_cursor", "")
+        if not cursor:
+            return
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print what a person is asked about one call, and the answer where there is one."""
+    kernel = KernelClient.of(options)
+    step_id = options.step or _waiting_step(kernel, options.execution)
+    found = kernel.ask("GET", at(options.execution, f"approvals/{quote(step_id, safe='')}"))
+    for name, told in _facts(found):
+        print(f"{name:<10} {_printable(told)}".rstrip())
+
+
+def _line(found: dict[str, Any]) -> str:
+    about = [found["execution_id"], found["agent_id"], found["tool_id"], f"since {found['since']}"]
+    if found.get("answer"):
+        about.append(_answered(found["answer"]))
+    elif found.get("expires_at"):
+        about.append(f"until {found['expires_at']}")
+    return _printable("  ".join(about))
+
+
+def _facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "tool", found["tool_id"]
+    yield "agent", found["agent_id"]
+    yield "execution", found["execution_id"]
+    yield "step", found["step_id"]
+    if found["rule_id"]:
+        yield "rule", f"{found['rule_id']}{': ' if found['reason'] else ''}{found['reason'] or ''}"
+    if found["asked_by"]:
+        yield "asked by", found["asked_by"]
+    yield "since", found["since"]
+    if found["expires_at"]:
+        yield "until", f"{found['expires_at']}; then {THEN[found['on_timeout']]}"
+    yield from _arguments(found["arguments"])
+    yield "state", _answered(found["answer"]) if found["answer"] else found["state"]
+
+
+def _arguments(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if given["shown"] == "whole":
+        first, *more = json.dumps(given["value"], indent=2, ensure_ascii=False).split("\n")
+        yield "arguments", first
+        yield from (("", line) for line in more)
+    elif given["shown"] == "beginning":
+        yield "arguments", f"{given['text']}… ({len(given['text'])} of {given['length']} characters)"
+    else:
+        yield "arguments", UNSHOWN[given["shown"]]
+
+
+def _answered(said: dict[str, Any]) -> str:
+    if said["timed_out"]:
+        return f"denied at {said['at']}: {said['reason']}"
+    reason = f": {said['reason']}" if said["reason"] else ""
+    return f"{'granted' if said['approved'] else 'denied'} by {said['by'] or 'somebody'} at {said['at']}{reason}"
+
+
+def _printable(text: str) -> str:
+    """A text whose control characters cannot act on a terminal."""
+    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
 
 
 def answer(options: argparse.Namespace) -> None:

@@ -31,6 +31,13 @@ ROW: Final[Schema] = {
     "created_at": TIME,
     "updated_at": TIME,
 }
+
+
+def maybe(schema: Schema, told: str = "") -> Schema:
+    """That, or null."""
+    return {"anyOf": [schema, {"type": "null"}]} | ({"description": told} if told else {})
+
+
 ANSWERS: Final[dict[str, Schema]] = {
     "Execution": an_object(
         {
@@ -74,14 +81,40 @@ ANSWERS: Final[dict[str, Schema]] = {
         },
         optional=("step_id", "pending_approval", "error", "rule_id"),
     ),
-    "Approvals": an_object(
+    "Approvals": an_object({"approvals": {"type": "array", "items": ref("Approval")}, "next_cursor": STRING}),
+    "Approval": an_object(
         {
-            "approvals": {
-                "type": "array",
-                "items": an_object(
-                    {"execution_id": UUID, "agent_id": STRING, "step_id": UUID, "tool_id": STRING, "since": TIME}
-                ),
-            }
+            "execution_id": UUID,
+            "agent_id": STRING,
+            "step_id": UUID,
+            "tool_id": STRING,
+            "since": TIME,
+            "state": {"enum": ["waiting", "answered", "cancelled"]},
+            "rule_id": maybe(STRING),
+            "reason": maybe(STRING),
+            "asked_by": maybe(STRING, "the name of the token that made the call"),
+            "expires_at": maybe(TIME, "null: it waits as long as its execution lives"),
+            "on_timeout": maybe({"enum": ["deny", "fail"]}),
+            "arguments": an_object(
+                {
+                    "shown": {"enum": ["whole", "beginning", "private", "none"]},
+                    "value": {"description": "whole: the arguments"},
+                    "text": {"type": "string", "description": "beginning: the first characters of their JSON text"},
+                    "length": {"type": "integer", "minimum": 1, "description": "beginning: characters of all of it"},
+                },
+                optional=("value", "text", "length"),
+            ),
+            "answer": maybe(
+                an_object(
+                    {
+                        "approved": {"type": "boolean"},
+                        "by": maybe(STRING, "the name of the token that answered"),
+                        "at": TIME,
+                        "reason": maybe(STRING),
+                        "timed_out": {"type": "boolean", "description": "nobody answered in time"},
+                    }
+                )
+            ),
         }
     ),
     "Tools": {

@@ -11,13 +11,14 @@ from kernel.http.edge import Line, note
 from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import ID_LENGTH, Body, Id, Rule
-from kernel.http.views import approval_body, execution_body, row_body
+from kernel.http.views import approval_body, arguments_body, execution_body, row_body
 from piecework.jsons import Json
 from piecework.kernel.edge import checked_id, natural
 from piecework.kernel.errors import Invalid
 from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.questions import SHOWN
 from piecework.kernel.model.state import Status
-from piecework.kernel.needs import CANCELS, CLIENTS, READERS, SIGNALS
+from piecework.kernel.needs import APPROVERS, CANCELS, CLIENTS, READERS, SIGNALS
 from piecework.kernel.wire.frames import event_body
 
 LIST_LIMIT: Final = 50
@@ -28,11 +29,14 @@ EVENTS_MOST: Final = 1000
 LIMIT: Final = query(f"a number; {LIST_LIMIT} unless it is one, {LIST_MOST} at most")
 EVENTS_PAGE: Final = query(f"a number; {EVENTS_LIMIT} unless it is one, {EVENTS_MOST} at most")
 AFTER: Final = query("the last event that is known; anything but a number counts as 0")
+STATES: Final = ("waiting", "answered")
+STATE: Final = query("which of them; `waiting` without it", {"enum": ["", *STATES]})
+CURSOR: Final = query("the next_cursor of the page before")
 LISTED: Final = {
     "status": query("only those in this status", {"enum": ["", *(status.value for status in Status)]}),
     "agent_id": query("only those of this agent"),
     "label": query("`key:value`; several must all match", {"type": "array", "items": {"pattern": "^[^:]+:"}}),
-    "cursor": query("the next_cursor of the page before"),
+    "cursor": CURSOR,
 }
 
 routes = Routes()
@@ -139,13 +143,33 @@ async def events(request: Request, execution_id: str) -> Response:
     return Line({"events": [event_body(event) for event in page], "latest_sequence": latest})
 
 
-@routes.get("/v0/approvals", READERS, answers("Approvals"), asks(limit=LIMIT))
+@routes.get("/v0/approvals", READERS, answers("Approvals", 400), asks(state=STATE, cursor=CURSOR, limit=LIMIT))
 async def approvals(request: Request) -> Response:
-    """Steps that wait for a person, the oldest first."""
-    limit = natural(request.query_params.get("limit"), LIST_LIMIT, LIST_MOST) or LIST_LIMIT
+    """Steps that wait for a person, the oldest first; or those that were answered, the newest answer first."""
+    query = request.query_params
+    limit = natural(query.get("limit"), LIST_LIMIT, LIST_MOST) or LIST_LIMIT
+    state = query.get("state") or "waiting"
+    if state not in STATES:
+        raise Invalid(f"state must be {' or '.join(STATES)}")
     door = door_of(request)
-    waiting = await door.call(door.kernel.approvals, limit)
-    return Line({"approvals": [approval_body(approval) for approval in waiting]})
+    page = door.kernel.approvals_page
+    found, cursor = await door.call(page, query.get("cursor", ""), limit, answered=state == "answered")
+    return Line({"approvals": [approval_body(approval) for approval in found], "next_cursor": cursor})
+
+
+@routes.get("/v0/executions/{execution_id}/approvals/{step_id}", READERS, answers("Approval", 400, 404))
+async def approval(request: Request, execution_id: str, step_id: str) -> Response:
+    """One step that a person is, or was, asked about; private arguments are for approvers, and each look is logged."""
+    door = door_of(request)
+    found, step = await door.call(door.kernel.approval, execution_id, step_id)
+    if not step.has_arguments:
+        return Line(approval_body(found, {"shown": "none"}))
+    is_private = found.question is not None and found.question.is_private
+    if is_private and not caller_of(request).may(APPROVERS):
+        return Line(approval_body(found, {"shown": "private"}))
+    if is_private:
+        note(request, shows="private arguments")
+    return Line(approval_body(found, arguments_body(step.arguments, most=SHOWN)))
 
 
 def _status(text: str | None) -> Status | None:

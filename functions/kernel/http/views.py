@@ -1,8 +1,12 @@
 """Executions, events and tools as clients see them (specification sections 2 and 4.1)."""
 
+import json
+
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
+from piecework.kernel.model.changes import Decided
 from piecework.kernel.model.ports import Approval, Details, Summary, ToolEntry
+from piecework.kernel.model.questions import Question, beginning
 
 
 def execution_body(view: Details) -> dict[str, Json]:
@@ -46,12 +50,49 @@ def tool_body(tool: ToolEntry) -> dict[str, Json]:
     }
 
 
-def approval_body(approval: Approval) -> dict[str, Json]:
-    """A step that waits for a person."""
+def approval_body(approval: Approval, arguments: Json = None) -> dict[str, Json]:
+    """A step that a person is, or was, asked about; by itself it shows the beginning of its arguments."""
+    asked, said = approval.question, approval.decided
+    until_ms = asked.until_ms if asked else None
     return {
         "execution_id": approval.execution_id,
         "agent_id": approval.agent_id,
         "step_id": approval.step_id,
         "tool_id": approval.tool_id,
         "since": rfc3339(approval.since_ms),
+        "state": "waiting" if approval.waits else "answered" if said else "cancelled",
+        "rule_id": asked.rule_id if asked else None,
+        "reason": asked.reason if asked else None,
+        "asked_by": (asked.by or None) if asked else None,
+        "expires_at": None if until_ms is None else rfc3339(until_ms),
+        "on_timeout": (asked.on_timeout or None) if asked else None,
+        "arguments": arguments or (_arguments_listed(asked) if asked else {"shown": "none"}),
+        "answer": _answer_body(said) if said else None,
+    }
+
+
+def arguments_body(arguments: Json, *, most: int) -> dict[str, Json]:
+    """A call's arguments, whole or their beginning as text."""
+    return _shown(*beginning(arguments, most))
+
+
+def _arguments_listed(asked: Question) -> dict[str, Json]:
+    if asked.is_private:
+        return {"shown": "private"}
+    return _shown(asked.arguments, asked.length) if asked.length else {"shown": "none"}
+
+
+def _shown(text: str, length: int) -> dict[str, Json]:
+    if len(text) < length:
+        return {"shown": "beginning", "text": text, "length": length}
+    return {"shown": "whole", "value": json.loads(text)}
+
+
+def _answer_body(said: Decided) -> dict[str, Json]:
+    return {
+        "approved": said.approved,
+        "by": said.by or None,
+        "at": rfc3339(said.at_ms),
+        "reason": said.reason or None,
+        "timed_out": said.timed_out,
     }

@@ -44,6 +44,8 @@ from piecework.kernel.model.ports import (
 from piecework.kernel.model.state import Connection, Execution, Status
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import NAME_KEPT_MS, KernelSettings
+from piecework.kernel.store import keys
+from piecework.kernel.store.items import approval_of_step
 from piecework.kernel.wire.frames import event_body
 from tests.support.kernel.payloads import check_payloads
 from tests.support.worker.door_fakes import FakeDueTimes
@@ -75,6 +77,7 @@ class KernelStore:
     known_tools: dict[str, tuple[str, ...]] = field(default_factory=dict)
     published: dict[str, list[ToolEntry]] = field(default_factory=dict)
     jobs: list[QueuedJob] = field(default_factory=list)
+    answered: dict[tuple[str, str], Approval] = field(default_factory=dict)
     boxes: dict[Place, dict[str, Message]] = field(default_factory=dict)
     counts: dict[str, float] = field(default_factory=dict)
     due_times: FakeDueTimes = field(default_factory=FakeDueTimes)
@@ -172,10 +175,34 @@ class FakeExecutions(Executions):
         rows.sort(key=lambda row: (row.created_at_ms, row.id), reverse=True)
         return [row for row in rows if after is None or (row.created_at_ms, row.id) < after][:limit]
 
-    def approvals(self, limit: int) -> list[Approval]:
+    def approvals(self, limit: int, after: str = "") -> list[Approval]:
         with self._store.lock:
             found = [approval_of(kept.execution) for kept in self._store.kept.values()]
-        return sorted((one for one in found if one), key=lambda one: (one.since_ms, one.execution_id))[:limit]
+            listed = [self._listed(keys.waiting_approval(one.since_ms, one.execution_id), one) for one in found if one]
+        return sorted((one for one in listed if one.key > after), key=lambda one: one.key)[:limit]
+
+    def answered(self, limit: int, before: str = "") -> list[Approval]:
+        with self._store.lock:
+            listed = [
+                replace(
+                    self._listed(key, one),
+                    decided=self._store.kept[one.execution_id].steps[one.step_id].decided,
+                    waits=False,
+                )
+                for key, one in self._store.answered.items()
+                if one.execution_id in self._store.kept
+            ]
+        found = (one for one in listed if not before or one.key < before)
+        return sorted(found, key=lambda one: one.key, reverse=True)[:limit]
+
+    def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord] | None:
+        kept = self._store.kept.get(execution_id)
+        record = kept.steps.get(step_id) if kept else None
+        return approval_of_step(kept.execution, record, record.question) if kept and record else None
+
+    def _listed(self, key: tuple[str, str], approval: Approval) -> Approval:
+        record = self._store.kept[approval.execution_id].steps[approval.step_id]
+        return replace(approval, question=record.question, key=key[1])
 
     def forget(self, execution_id: str) -> None:
         with self._store.lock:
@@ -210,6 +237,10 @@ class FakeExecutions(Executions):
         store.due_times.put(self._due(after))
         if not after.is_waiting:
             store.claims.pop(after.id, None)
+        asked = approval_of(change.before) if change.before else None
+        if asked and asked.step_id in change.decisions:
+            at_ms = change.decisions[asked.step_id].at_ms
+            store.answered[keys.answered_approval(at_ms, asked.execution_id, asked.step_id)] = asked
         self._keep(store.kept[after.id], change)
         if after.session:
             store.session_of.setdefault(after.session.id, after.id)

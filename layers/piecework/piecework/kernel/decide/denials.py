@@ -28,14 +28,15 @@ def deny(builder: ChangeBuilder, step: Step, reason: str, *, chain: str, resumed
 def deny_by_time(builder: ChangeBuilder, step: Step, blocked: Blocked) -> None:
     """The same where nobody has answered; the agent is told as of a person's denial."""
     deny(builder, step, f"{BY_TIME}: {unanswered(step.tool_id, blocked)}", chain="", resumed=BY_TIME)
-    builder.decisions[step.id] = timed_out(builder)
+    builder.decisions[step.id] = timed_out(builder, step, blocked)
     builder.push("approval.resolved", step.id, approved=False)
     builder.keep_session(shows_life=False)
 
 
-def timed_out(builder: ChangeBuilder) -> Decided:
+def timed_out(builder: ChangeBuilder, step: Step, blocked: Blocked) -> Decided:
     """What stands about a step that nobody has answered in time."""
-    return Decided(approved=False, by="", at_ms=builder.now_ms, timed_out=True)
+    reason = unanswered(step.tool_id, blocked)
+    return Decided(approved=False, by="", at_ms=builder.now_ms, timed_out=True, reason=reason)
 
 
 def unanswered(tool_id: str, blocked: Blocked) -> str:

@@ -153,7 +153,7 @@ def _unanswered(builder: ChangeBuilder) -> Decision:
     if len(others) >= ENDED_AT_ONCE:
         builder.batch(builder.cancelling(others[:ENDED_AT_ONCE], BY_SILENCE))
         return Decision(builder.change(), again=True)
-    builder.decisions[step.id] = denials.timed_out(builder)
+    builder.decisions[step.id] = denials.timed_out(builder, step, blocked)
     return _failed(builder, [], [*others, step], BY_SILENCE, denials.unanswered(step.tool_id, blocked))
 
 

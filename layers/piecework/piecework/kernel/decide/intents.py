@@ -26,9 +26,10 @@ from piecework.kernel.model.payloads import (
     resumed_by_signal,
 )
 from piecework.kernel.model.ports import Read
+from piecework.kernel.model.questions import LISTED, REASON, Question, beginning
 from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Decision as Policy
-from piecework.kernel.policy.verdicts import Verdict, Wait
+from piecework.kernel.policy.verdicts import OnTimeout, Verdict, Wait
 from piecework.kernel.settings import LONGEST_KEPT_MS, REMOTE_ATTEMPTS
 
 G = TypeVar("G", bound=GivenMembers)
@@ -134,10 +135,11 @@ def _invoke(builder: ChangeBuilder, read: Read, command: TakeIntent) -> tuple[An
     intent = command.intent
     arguments, has_arguments = intent.arguments, intent.has_arguments
     asks = verdict.decision is Policy.REQUIRE_APPROVAL and kept is None
-    record = StepRecord(step_id, intent.tool_id, intent.remote, arguments, has_arguments, asked=asks)
+    question = _question(builder, intent, verdict) if asks else None
+    record = StepRecord(step_id, intent.tool_id, intent.remote, arguments, has_arguments, asked=asks, question=question)
     builder.new_steps.append(record)
-    if asks:
-        return _ask_person(builder, intent, verdict, step_id), step_id
+    if question:
+        return _ask_person(builder, intent, verdict, question, step_id), step_id
     if kept:
         return _run_let_through(builder, command, kept, step_id), step_id
     return _run(builder, command, verdict, step_id), step_id
@@ -206,15 +208,15 @@ def _job(builder: ChangeBuilder, until_ms: int) -> StepDispatched:
     return {"runner_id": "", "job_id": builder.fresh(), "deadline": rfc3339(until_ms)}
 
 
-def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, step_id: str) -> Answer:
+def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, question: Question, step_id: str) -> Answer:
     until = builder.now_ms + builder.settings.step_timeout_ms
     tool_id, arguments = intent.tool_id, intent.arguments
     blocked: ExecutionBlocked = {"reason": "approval", "ref": step_id, "tool_id": tool_id, "arguments": arguments}
     if intent.remote:
         blocked["remote"] = True
-    if verdict.wait:
-        blocked["expires_at"] = rfc3339(_waits_until(builder, verdict.wait))
-        blocked["on_timeout"] = verdict.wait.on_timeout.value
+    if question.until_ms is not None:
+        blocked["expires_at"] = rfc3339(question.until_ms)
+        blocked["on_timeout"] = "fail" if question.on_timeout == OnTimeout.FAIL else "deny"
     asked = StepApprovalRequired(tool_id=tool_id, arguments=arguments, remote=intent.remote, reason=verdict.reason)
     builder.batch(
         [
@@ -227,6 +229,22 @@ def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, step_i
     builder.approvals = builder.approvals.asked(step_id, mark, intent.idempotency_key)
     builder.count(metrics.intents(intent.type, "pending_approval"))
     return ACCEPTED | {"step_id": step_id, "pending_approval": True}
+
+
+def _question(builder: ChangeBuilder, intent: Intent, verdict: Verdict) -> Question:
+    """What a person is told of a call."""
+    text, length = beginning(intent.arguments, LISTED) if intent.has_arguments else ("", 0)
+    return Question(
+        rule_id=verdict.rule_id,
+        reason=verdict.reason[:REASON],
+        since_ms=builder.now_ms,
+        arguments="" if verdict.is_private else text,
+        length=length,
+        is_private=verdict.is_private,
+        until_ms=_waits_until(builder, verdict.wait) if verdict.wait else None,
+        on_timeout=verdict.wait.on_timeout.value if verdict.wait else "",
+        by=builder.by,
+    )
 
 
 def _waits_until(builder: ChangeBuilder, wait: Wait) -> int:

@@ -15,6 +15,7 @@ from piecework.kernel.model.payloads import (
     resumed_by_signal,
 )
 from piecework.kernel.model.ports import Consumer, Read
+from piecework.kernel.model.questions import REASON
 from piecework.kernel.model.state import Step
 from piecework.kernel.needs import APPROVERS, CLIENTS
 from piecework.kernel.settings import MAX_STORED_SIGNALS
@@ -73,7 +74,9 @@ def _answer(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
         _grant(builder, step, command, received)
     else:
         denials.deny(builder, step, said.reason, chain=received.id)
-    builder.decisions[step.id] = Decided(said.approved, builder.by, builder.now_ms)
+    builder.decisions[step.id] = Decided(
+        said.approved, builder.by, builder.now_ms, reason="" if said.reason == answers.DENIED else said.reason[:REASON]
+    )
     builder.push("approval.resolved", step.id, approved=said.approved)
     builder.push("signal.received", str(received.sequence))
     builder.keep_session(shows_life=False)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from piecework.jsons import Json
 from piecework.kernel.model.events import Event
+from piecework.kernel.model.questions import Question
 from piecework.kernel.model.state import Connection, Execution, StepStatus
 from piecework.values import dataclass, field
 
@@ -20,6 +21,7 @@ class StepRecord:
     outcome: "Outcome | None" = None
     asked: bool | None = None  # whether a person was asked about it; None: written before this was kept
     decided: "Decided | None" = None  # what that person said; read where `Executions.read` is asked for it
+    question: Question | None = None  # what that person is told; read in lists of approvals
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Decided:
     by: str  # the name of the caller's token; empty where the door has none
     at_ms: int
     timed_out: bool = False  # nobody said it: the time for an answer was over
+    reason: str = ""  # as it was given, cut
 
 
 @dataclass(frozen=True, slots=True)

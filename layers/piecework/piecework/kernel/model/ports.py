@@ -7,8 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from piecework.jsons import Json
-from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, JobPush, Push, QueuedJob, StepRecord
+from piecework.kernel.model.changes import (
+    Change,
+    Decided,
+    HistoryEntry,
+    IdempotencyRecord,
+    JobPush,
+    Push,
+    QueuedJob,
+    StepRecord,
+)
 from piecework.kernel.model.events import Event
+from piecework.kernel.model.questions import Question
 from piecework.kernel.model.state import Connection, Execution, Status
 from piecework.values import dataclass, field
 
@@ -73,6 +83,10 @@ class Approval:
     step_id: str
     tool_id: str
     since_ms: int
+    question: Question | None = None  # None: of earlier code
+    decided: Decided | None = None  # None: nobody has answered
+    key: str = ""  # its place in the list
+    waits: bool = True  # neither answered nor cancelled
 
 
 class Executions(Protocol):
@@ -108,7 +122,14 @@ class Executions(Protocol):
     def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
         """Newest first, strictly after that (created_at_ms, id), fewer if `cursors.enough`; eventually consistent."""
 
-    def approvals(self, limit: int) -> list[Approval]: ...
+    def approvals(self, limit: int, after: str = "") -> list[Approval]:
+        """Steps that wait for a person after that place, the oldest first, with their questions."""
+
+    def answered(self, limit: int, before: str = "") -> list[Approval]:
+        """Answers of people, and of time, before that place, the newest first; some are gone with their execution."""
+
+    def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord] | None:
+        """One of them, whether it was answered or not; None when nobody was asked about such a step."""
 
     def forget(self, execution_id: str) -> None:
         """Remove an execution that is past its retention, with everything of it."""

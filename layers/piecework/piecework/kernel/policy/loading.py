@@ -34,6 +34,7 @@ MAX_FILES: Final = 1_000
 MAX_RULES: Final = 2_000  # of one agent, its own and the global ones
 MAX_CALLS: Final = 10_000  # of one window: they are kept in one item of 6 bytes each
 MAX_WAIT_MS: Final = 366 * DAY_MS  # for a person
+OF_APPROVALS: Final = ("timeout", "on_timeout", "private")
 CONSTRAINTS: Final = ("pattern", "one_of", "min", "max", "max_length")
 
 Reader = Callable[[Fields, str], Problem]
@@ -140,25 +141,23 @@ def _rule(value: Json, where: str) -> Rule:
 
 def _then(fields: Fields, rule_id: str, limit: RateLimit | None) -> Verdict:
     """The verdict; time and rate limits mean nothing unless the call goes on at once, and are left out then."""
-    then = Fields(
-        fields.value("then"), f"{fields.where}: then", ("decision", "reason", "timeout_ms", "timeout", "on_timeout")
-    )
+    then = Fields(fields.value("then"), f"{fields.where}: then", ("decision", "reason", "timeout_ms", *OF_APPROVALS))
     decision = _decision(then)
     wait = _wait(then, decision)
     timeout_ms = then.whole("timeout_ms", 0) if "timeout_ms" in then else 0
     if decision is not Decision.ALLOW:
-        return Verdict(decision, _reason(then), rule_id, wait=wait)
+        return Verdict(decision, _reason(then), rule_id, wait=wait, is_private=then.switch("private"))
     return Verdict(decision, _reason(then), rule_id, timeout_ms or None, limit)
 
 
 def _wait(then: Fields, decision: Decision) -> Wait | None:
     """How long a person is waited for, or None where the rule does not say so."""
-    said = [key for key in ("timeout", "on_timeout") if key in then]
+    said = [key for key in OF_APPROVALS if key in then]
     if said and decision is not Decision.REQUIRE_APPROVAL:
         raise then.invalid(said[0], f"needs `decision: {Decision.REQUIRE_APPROVAL}`; a tool's own time is `timeout_ms`")
-    if said and "timeout" not in then:
+    if "on_timeout" in said and "timeout" not in said:
         raise then.invalid("on_timeout", "needs `timeout`")
-    return _timeout(then) if said else None
+    return _timeout(then) if "timeout" in said else None
 
 
 def _timeout(then: Fields) -> Wait:

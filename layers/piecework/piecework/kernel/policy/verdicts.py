@@ -68,3 +68,4 @@ class Verdict:
     timeout_ms: int | None = None  # None: the step timeout
     rate_limit: RateLimit | None = None
     wait: Wait | None = None  # of an approval; None: as long as its execution lives
+    is_private: bool = False  # of an approval: its arguments are for approvers only

@@ -12,6 +12,7 @@ from piecework.kernel.decide.signals import step_let_through
 from piecework.kernel.errors import Conflict, NotFound, SessionExpired
 from piecework.kernel.model import timers
 from piecework.kernel.model.change_builder import Decision
+from piecework.kernel.model.changes import StepRecord
 from piecework.kernel.model.commands import (
     AgentLost,
     Cancel,
@@ -47,7 +48,7 @@ from piecework.kernel.service.due_timers import DueTimers, TimersRun
 from piecework.kernel.service.intents import CHOICES, Intents, Judge
 from piecework.kernel.service.reasons import Reasons
 from piecework.kernel.service.sessions import Sessions
-from piecework.kernel.wire.cursors import page_of, place_of
+from piecework.kernel.wire.cursors import key_cursor, key_of, page_of, place_of
 from piecework.values import replace
 
 
@@ -157,6 +158,28 @@ class Kernel:
     def approvals(self, limit: int) -> list[Approval]:
         """Steps that wait for a person."""
         return self._executions.approvals(limit)
+
+    def approvals_page(self, cursor: str, limit: int, *, answered: bool = False) -> tuple[list[Approval], str]:
+        """A page of approvals, those that wait the oldest first or those answered the newest first; the next cursor.
+
+        Raises:
+            Invalid: this door did not give the cursor out.
+        """
+        listed = self._executions.answered if answered else self._executions.approvals
+        found = listed(limit + 1, key_of(cursor))
+        return found[:limit], key_cursor(found[limit - 1].key) if len(found) > limit else ""
+
+    def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord]:
+        """One step that a person is, or was, asked about; a time that has come is settled first.
+
+        Raises:
+            NotFound: nobody was asked about such a step.
+        """
+        self.get(execution_id)
+        found = self._executions.approval(execution_id, step_id)
+        if found is None:
+            raise NotFound("no such approval")
+        return found
 
     def intent(self, execution_id: str, session_id: str, intent: Intent, by: str = "") -> dict[str, Json]:
         """What an agent wants, and the answer of section 2.9.

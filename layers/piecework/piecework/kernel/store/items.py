@@ -11,10 +11,11 @@ from piecework.aws.attributes import Item
 from piecework.aws.writes import at
 from piecework.jsons import Json
 from piecework.jsons.stored import known, record_of
-from piecework.kernel.model.changes import Decided, HistoryEntry, JobPush, Outcome, Push, QueuedJob
+from piecework.kernel.model.changes import Decided, HistoryEntry, JobPush, Outcome, Push, QueuedJob, StepRecord
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.kept_answers import Approvals, Call, Kept
 from piecework.kernel.model.ports import Approval, Summary
+from piecework.kernel.model.questions import Question
 from piecework.kernel.model.state import (
     Blocked,
     Connection,
@@ -172,6 +173,41 @@ def approval_of(execution: Execution | None) -> Approval | None:
     if step is None:
         return None
     return Approval(execution.id, execution.agent_id, step.id, step.tool_id, execution.updated_at_ms)
+
+
+def approval_of_step(
+    execution: Execution, record: StepRecord, question: Question | None
+) -> tuple[Approval, StepRecord] | None:
+    """A step that a person was asked about, or None; earlier code tells only of one that waits, or was answered."""
+    waits = execution.waits_for("approval", record.id)
+    if not (record.asked or waits or record.decided):
+        return None
+    since_ms = question.since_ms if question else execution.updated_at_ms if waits else execution.created_at_ms
+    approval = Approval(
+        execution.id, execution.agent_id, record.id, record.tool_id, since_ms, question, record.decided, waits=waits
+    )
+    return approval, record
+
+
+def approval_item(approval: Approval) -> Item:
+    """An approval in a list, without what is beside its step."""
+    names = ("execution_id", "agent_id", "step_id", "tool_id", "since_ms")
+    return {"approval": text_of({name: getattr(approval, name) for name in names})}
+
+
+def approval_from(row: Item) -> Approval:
+    """An approval in a list."""
+    return known(Approval, {**json.loads(row["approval"]), "key": row["sk"]})
+
+
+def question_item(question: Question) -> Item:
+    """What a person is told."""
+    return {"question": text_of(question)}
+
+
+def question_from(row: Item | None) -> Question | None:
+    """What a person is told; earlier code has not kept it."""
+    return known(Question, json.loads(row["question"])) if row else None
 
 
 def events_value(events: tuple[Event, ...]) -> Json:

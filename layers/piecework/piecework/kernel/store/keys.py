@@ -6,6 +6,7 @@
 |                 | INPUT, OUTPUT, LABELS | values, written once; labels only when they are too long for META      |
 |                 | EV#sequence           | the events of one command, under the sequence of the last one          |
 |                 | STEP#…, DONE#…        | a step's tool and arguments; its outcome                               |
+|                 | ASKED#…               | what a person is told of a step that needs one                         |
 |                 | SAID#…                | what a person answered about a step                                    |
 |                 | SIG#sequence          | a signal's event payload                                               |
 |                 | HIST#version          | terminal attempts of steps that one command noted                      |
@@ -24,6 +25,7 @@
 | QUEUE#…         | time#job              | a job that waits                                                       |
 | DIRECTORY       | …                     | the tools that one runner published                                    |
 | APPROVALS       | time#execution        | a step that waits for a person                                         |
+| ANSWERED        | time#execution#step   | a step that a person, or time, has answered about (TTL)                |
 | COUNT#part      | P#slot, P#slot#Tshard | numbers behind /metrics; those about one tool apart                    |
 | COUNT           | S#shard, T#shard      | the same, of earlier code                                              |
 
@@ -50,6 +52,7 @@ TURN: Final = "T"
 WAITING: Final = "W#"
 LINKS: Final = "LINK#"
 APPROVALS: Final = "APPROVALS"
+ANSWERED: Final = "ANSWERED"
 DIRECTORY: Final = "DIRECTORY"
 EARLIER_COUNTS: Final = "COUNT"
 BY_AGE: Final = Index("ByAge", "age_shard", "created_id")
@@ -98,6 +101,11 @@ def done(execution_id: str, step_id: str) -> Key:
     return execution(execution_id), f"DONE#{key_part(step_id)}"
 
 
+def asked(execution_id: str, step_id: str) -> Key:
+    """What a person is told of a step."""
+    return execution(execution_id), f"ASKED#{key_part(step_id)}"
+
+
 def decided(execution_id: str, step_id: str) -> Key:
     """A person's answer about a step."""
     return execution(execution_id), f"SAID#{key_part(step_id)}"
@@ -141,6 +149,16 @@ def waiting(agent_id: str, created_at_ms: int, execution_id: str) -> Key:
 def held(agent_id: str, consumer_id: str) -> str:
     """The partition of a consumer's sessions."""
     return f"HELD#{key_part(agent_id, consumer_id)}"
+
+
+def waiting_approval(since_ms: int, execution_id: str) -> Key:
+    """A step that waits for a person; an execution has one at most."""
+    return APPROVALS, f"{time(since_ms)}#{execution_id}"
+
+
+def answered_approval(at_ms: int, execution_id: str, step_id: str) -> Key:
+    """A step that was answered about."""
+    return ANSWERED, f"{time(at_ms)}#{execution_id}#{step_id}"
 
 
 def outbox(kind: str, owner: str, consumer_id: str) -> str:

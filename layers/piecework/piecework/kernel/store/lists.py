@@ -7,19 +7,20 @@ filtered by DynamoDB among the rows it reads, so a list by label alone reads unt
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
 from piecework.aws.attributes import Item
 from piecework.aws.table import Index, Table
-from piecework.jsons.stored import known
+from piecework.aws.writes import Key
+from piecework.jsons import Json
 from piecework.kernel.model.ports import Approval, Filter, Summary
 from piecework.kernel.store import keys
-from piecework.kernel.store.items import row_from
+from piecework.kernel.store.items import approval_from, decided_from, question_from, row_from
 from piecework.kernel.store.values import text_of
 from piecework.kernel.wire.cursors import enough
+from piecework.values import replace
 
 LabelsOf = Callable[[Item], Mapping[str, str]]
 
@@ -33,8 +34,8 @@ FILTERED_PAGE: Final = 500  # rows read by one request when some of them are lef
 class KernelLists:
     """Reads the lists."""
 
-    def __init__(self, table: Table, labels_of: LabelsOf) -> None:
-        self._table, self._labels_of = table, labels_of
+    def __init__(self, table: Table, labels_of: LabelsOf, value: Callable[[Item], Json]) -> None:
+        self._table, self._labels_of, self._value = table, labels_of, value
 
     def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
         """Newest first, strictly after that (created_at_ms, id); fewer than `limit` when their labels fill a page."""
@@ -45,10 +46,24 @@ class KernelLists:
         made = (row_from(item, self._labels_of(item)) for item in merged)
         return list(islice(enough(row for row in made if which.labels.items() <= row.labels.items()), limit))
 
-    def approvals(self, limit: int) -> list[Approval]:
+    def approvals(self, limit: int, after: str) -> list[Approval]:
         """Who has waited longest comes first."""
-        rows = islice(self._table.query(keys.APPROVALS, page=limit), limit)
-        return [known(Approval, json.loads(row["approval"])) for row in rows]
+        rows = islice(self._table.query(keys.APPROVALS, after=after, page=limit), limit)
+        found = [approval_from(row) for row in rows]
+        beside = self._table.find([keys.asked(one.execution_id, one.step_id) for one in found])
+        return [_told(one, beside) for one in found]
+
+    def answered(self, limit: int, before: str) -> list[Approval]:
+        """The latest answer comes first."""
+        rows = islice(self._table.query(keys.ANSWERED, before=before, page=limit, newest_first=True), limit)
+        found = [replace(approval_from(row), waits=False) for row in rows]
+        places = [place(one.execution_id, one.step_id) for one in found for place in (keys.asked, keys.decided)]
+        beside = self._table.find(places)
+        return [self._decided(_told(one, beside), beside) for one in found]
+
+    def _decided(self, approval: Approval, beside: Mapping[Key, Item]) -> Approval:
+        row = beside.get(keys.decided(approval.execution_id, approval.step_id))
+        return replace(approval, decided=decided_from(self._value(row))) if row else approval
 
     def _shard(
         self, index: Index, value: str, which: Filter, after: tuple[int, str] | None, limit: int
@@ -64,6 +79,12 @@ class KernelLists:
             where=where,
             values=values,
         )
+
+
+def _told(approval: Approval, beside: Mapping[Key, Item]) -> Approval:
+    """An approval with what its person is told."""
+    row = beside.get(keys.asked(approval.execution_id, approval.step_id))
+    return replace(approval, question=question_from(row))
 
 
 def _partitions(which: Filter) -> list[tuple[Index, str]]:

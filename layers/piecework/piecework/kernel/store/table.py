@@ -39,7 +39,15 @@ from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
 from piecework.kernel.store.agents import consumer_from
 from piecework.kernel.store.counters import CountWrites
-from piecework.kernel.store.items import decided_from, events_from, execution_from, history_from, outcome_from
+from piecework.kernel.store.items import (
+    approval_of_step,
+    decided_from,
+    events_from,
+    execution_from,
+    history_from,
+    outcome_from,
+    question_from,
+)
 from piecework.kernel.store.lists import KernelLists
 from piecework.kernel.store.outbox import message_from
 from piecework.kernel.store.values import KernelValues
@@ -57,7 +65,7 @@ class KernelTable(Executions):
     def __init__(self, table: Table, due_table: str, values: KernelValues, settings: KernelSettings) -> None:
         self._table, self._due_table, self._values = table, due_table, values
         self._planner = Planner(due_table, values, settings)
-        self._lists = KernelLists(table, self._labels)
+        self._lists = KernelLists(table, self._labels, values.value)
         self._counting = CountWrites()
 
     def read(
@@ -149,8 +157,21 @@ class KernelTable(Executions):
     def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
         return self._lists.rows(which, after, limit)
 
-    def approvals(self, limit: int) -> list[Approval]:
-        return self._lists.approvals(limit)
+    def approvals(self, limit: int, after: str = "") -> list[Approval]:
+        return self._lists.approvals(limit, after)
+
+    def answered(self, limit: int, before: str = "") -> list[Approval]:
+        return self._lists.answered(limit, before)
+
+    def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord] | None:
+        meta, asked = keys.meta(execution_id), keys.asked(execution_id, step_id)
+        step, said = keys.step(execution_id, step_id), keys.decided(execution_id, step_id)
+        found = self._table.find([meta, asked, step, said])
+        record = self._step(step_id, found.get(step), None, found.get(said))
+        if meta not in found or record is None:
+            return None
+        execution = execution_from(found[meta], self._labels(found[meta]))
+        return approval_of_step(execution, record, question_from(found.get(asked)))
 
     def forget(self, execution_id: str) -> None:
         meta = keys.meta(execution_id)

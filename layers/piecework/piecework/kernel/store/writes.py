@@ -13,12 +13,22 @@ from piecework.durable.due import Due
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Change, JobPush, Push
 from piecework.kernel.model.due_times import EXECUTION_DUE
+from piecework.kernel.model.ports import Approval
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.model.timers import due_at, ends_at
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
 from piecework.kernel.store.hints import hint
-from piecework.kernel.store.items import approval_of, events_value, execution_item, is_long, push_value, queued_item
+from piecework.kernel.store.items import (
+    approval_item,
+    approval_of,
+    events_value,
+    execution_item,
+    is_long,
+    push_value,
+    question_item,
+    queued_item,
+)
 from piecework.kernel.store.leases import SAME
 from piecework.kernel.store.values import KernelValues, text_of
 from piecework.kernel.streams.hints import runner_key
@@ -130,6 +140,8 @@ class Planner:
             item = self._valued(keys.step(id_, record.id), id_, record.arguments)
             asked = {} if record.asked is None else {"asked": record.asked}
             yield Put(item | known | asked | {"tool_id": record.tool_id})
+            if record.question:
+                yield Put(at(keys.asked(id_, record.id)) | question_item(record.question))
 
     def _markers(self, change: Change) -> Iterator[Write]:
         """What is derived from the execution before and after: due time, board, sessions, approvals, queue."""
@@ -140,14 +152,23 @@ class Planner:
         asked, asks = approval_of(before), approval_of(after)
         if asked != asks:
             for approval in (one for one in (asked, asks) if one):
-                key = (keys.APPROVALS, f"{keys.time(approval.since_ms)}#{approval.execution_id}")
-                named = {"approval": text_of(approval)}
-                yield Put(at(key) | named) if approval is asks else Delete(key)
+                key = keys.waiting_approval(approval.since_ms, approval.execution_id)
+                yield Put(at(key) | approval_item(approval)) if approval is asks else Delete(key)
+        yield from self._answered(asked, change)
         if after.session and (before is None or before.session is None or before.session.id != after.session.id):
             yield Put(self._session(after, after.session.id))
         yield from (Put(queued_item(job)) for job in change.queue)
         for job in change.unqueue:
             yield Delete(keys.queued(job.tool_id, job.not_before_ms, job.job_id))
+
+    def _answered(self, asked: Approval | None, change: Change) -> Iterator[Write]:
+        """A decided step's row in the list of those; it goes when its execution may be gone."""
+        decided = change.decisions.get(asked.step_id) if asked else None
+        if asked is None or decided is None:
+            return
+        key = keys.answered_approval(decided.at_ms, asked.execution_id, asked.step_id)
+        kept_ms = self._settings.execution_timeout_ms + self._settings.retention_ms
+        yield Put(at(key) | approval_item(asked) | {"expires_at": (decided.at_ms + kept_ms) // 1000})
 
     def _session(self, execution: Execution, session_id: str) -> Item:
         ends_ms = ends_at(execution, self._settings) + self._settings.retention_ms

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -10,6 +11,9 @@ from piecework.kernel.errors import Invalid
 from piecework.kernel.model.ports import Summary
 
 LIST_BYTES: Final = 4_000_000  # of labels in one answer: it must fit the 6 MB of a function's, as base64
+
+KEY: Final = re.compile(r"[0-9]{15}#.", re.ASCII)
+KEY_CHARACTERS: Final = 600  # of a time and two ids; DynamoDB refuses to look for more than 1,024 bytes
 
 
 def enough(rows: Iterable[Summary]) -> Iterator[Summary]:
@@ -54,6 +58,28 @@ def place_of(cursor: str) -> tuple[int, str] | None:
     if not (created.isascii() and created.isdecimal() and len(created) <= 15 and parted and execution_id):
         raise Invalid("the cursor is not one that this door has given")
     return int(created), execution_id
+
+
+def key_cursor(key: str) -> str:
+    """A cursor for the rows that follow a key of a list; empty for none."""
+    return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
+
+
+def key_of(cursor: str) -> str:
+    """The key that a cursor stands for; empty for no cursor.
+
+    Raises:
+        Invalid: this door did not give it out.
+    """
+    if not cursor:
+        return ""
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        raw = ""
+    if len(raw) > KEY_CHARACTERS or not KEY.match(raw):
+        raise Invalid("the cursor is not one that this door has given")
+    return raw
 
 
 def _bytes(row: Summary) -> int:
