@@ -28,6 +28,8 @@ def check_values(raw: Mapping[str, Any], given: Mapping[str, str]) -> None:
         if not re.fullmatch(body.get("AllowedPattern", ".*"), value):
             wanted = body.get("ConstraintDescription", f"must match {body['AllowedPattern']}")
             raise Refused(f"{name} {wanted}")
+        if len(value) > body.get("MaxLength", math.inf):
+            raise Refused(f"{name} must have {body['MaxLength']} characters at most")
         if body["Type"] == "Number":
             _check_number(name, value, body)
 

@@ -19,6 +19,7 @@ from piecework.kernel.model.commands import (
     JobResult,
     Signal,
     StepResult,
+    TakeIntent,
 )
 from piecework.kernel.model.due_times import EXECUTION_DUE
 from piecework.kernel.model.ports import Beside, ConnectionTaken, Filter, VersionConflict
@@ -27,7 +28,7 @@ from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import MAX_ACTIVE_STEPS, MAX_STORED_SIGNALS
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import answer_bytes, new_store
-from tests.support.kernel.story import ASK, Story
+from tests.support.kernel.story import ASK, DENY, Story
 from tests.support.kernel.tables import new_tables
 
 BIG = "x" * 350_000
@@ -646,6 +647,15 @@ def test_events_keep_the_name_of_who_caused_them(store):
         ("execution.started", ""),
         ("execution.cancelled", "mia"),
     ]
+
+
+def test_the_names_by_which_intents_came_are_in_the_checkpoint(store):
+    story = Stored(store).assigned()
+    for by in ("desk", "twin", "desk"):
+        story.do(TakeIntent(story.session, Intent("invoke_tool", "notes.find"), DENY), by=by)
+
+    assert story.kept().execution == story.state
+    assert story.kept().execution.worked_by == ("desk", "twin")
 
 
 def test_a_step_that_nobody_was_asked_about_says_so(store):

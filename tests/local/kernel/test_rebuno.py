@@ -20,6 +20,15 @@ SDKS = {"0.4.8": ("rebuno", "rebuno_048.py"), "0.2.0": ("rebuno02", "rebuno_020.
 CASES = ("local", "remote", "parallel", "flaky", "boom", "denied", "gated", "signal", "cancel", "directory")
 SECRET = "only for tests"
 SECONDS = 240
+BY = {
+    "execution.created": {"ada"},
+    "intent.accepted": {"desk"},
+    "execution.completed": {"desk"},
+    "step.started": {"geo"},
+    "step.retried": {"geo"},
+    "signal.received": {"ada"},
+    "execution.cancelled": {"ada"},
+}
 POLICY = """
 rules:
   - id: interop-ok
@@ -93,6 +102,37 @@ def test_an_unmodified_sdk_passes_every_case_with_agent_runner_and_client_at_dif
         out = verdict(process)
 
     assert out.splitlines()[-1] == "10 passed, 0 failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", SDKS)
+def test_an_unmodified_sdk_passes_every_case_with_a_token_for_each_role(gateways, settings, version):
+    names = {"desk": "agent", "geo": "runner", "shop": "client", "ada": "approver+client"}
+    tokens = {name: f"secret of {name}" for name in names}
+    door = gateways(
+        api="KernelApi",
+        fresh=True,
+        **settings
+        | {
+            "PIECEWORK_KERNEL_TOKENS": ",".join(f"{name}={secret}" for name, secret in tokens.items()),
+            "PIECEWORK_KERNEL_TOKEN_ROLES": ",".join(f"{name}={roles}" for name, roles in names.items()),
+        },
+    )
+    own = {"agents_token": tokens["desk"], "runners_token": tokens["geo"], "clients_token": tokens["ada"]}
+
+    with running(version, door.url, door.url, door.url, *CASES, **own) as process:
+        out = verdict(process)
+
+    reader = {"headers": {"authorization": f"Bearer {tokens['shop']}"}}
+    made = door.http.get("/v0/executions", **reader).json()["executions"]
+    logs = [door.http.get(f"/v0/executions/{one['id']}/events", **reader).json()["events"] for one in made]
+    by = {kind: {event.get("by") for log in logs for event in log if event["type"] == kind} for kind in BY}
+    assert out.splitlines()[-1] == "10 passed, 0 failed"
+    assert by == BY
+    refused = door.http.post(
+        "/v0/executions", json={"agent_id": "x"}, headers={"authorization": "Bearer secret of geo"}
+    )
+    assert (refused.status_code, refused.json()["error"]) == (403, "this needs the role client")
 
 
 @pytest.mark.slow

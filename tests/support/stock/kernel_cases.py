@@ -174,11 +174,17 @@ class Order:
     cases: tuple[str, ...] = CASES
     agent: str = ""
     consumer: str = ""
+    agents_token: str = ""  # where each has one of its own
+    runners_token: str = ""
+    clients_token: str = ""
 
     @classmethod
     def read(cls) -> "Order":
         order = cls(**json.loads(sys.argv[1]))
         order.cases = tuple(order.cases)
+        order.agents_token = order.agents_token or order.token
+        order.runners_token = order.runners_token or order.token
+        order.clients_token = order.clients_token or order.token
         order.agent = order.agent or f"interop-{uuid.uuid4().hex[:8]}"
         return order
 

@@ -92,7 +92,7 @@ class Sdk020:
 
 def serving(order: Order) -> tuple[Worker, Tools]:
     """The agent with its local tools, and the runner."""
-    agent = Worker(order.agent, order.agents, api_key=order.token, consumer_id=order.consumer)
+    agent = Worker(order.agent, order.agents, api_key=order.agents_token, consumer_id=order.consumer)
 
     @agent.tool(UPPER)
     async def upper(text: str) -> dict[str, str]:
@@ -110,14 +110,15 @@ def serving(order: Order) -> tuple[Worker, Tools]:
     async def forbidden() -> dict[str, str]:
         return {}
 
-    return agent, Tools(f"r-{order.agent}", order.runners, capabilities=[ADD, SHAKY, SLOW], api_key=order.token)
+    offered = [ADD, SHAKY, SLOW]
+    return agent, Tools(f"r-{order.agent}", order.runners, capabilities=offered, api_key=order.runners_token)
 
 
 async def main() -> int:
     """Run the ordered cases."""
     order = Order.read()
     agent, runner = serving(order)
-    async with AsyncRebunoClient(order.clients, api_key=order.token) as client:
+    async with AsyncRebunoClient(order.clients, api_key=order.clients_token) as client:
         return await run(order, Sdk020(client), [agent.run(), runner.run()])
 
 

@@ -133,9 +133,10 @@ class Sdk048:
 async def main() -> int:
     """Run the ordered cases."""
     order = Order.read()
-    agent = Agent(order.agent, kernel_url=order.agents, api_key=order.token, consumer_id=order.consumer)
-    runner = Runner(f"r-{order.agent}", kernel_url=order.runners, api_key=order.token, tools=[add, shaky, slow])
-    async with Client(base_url=order.clients, api_key=order.token) as client:
+    agent = Agent(order.agent, kernel_url=order.agents, api_key=order.agents_token, consumer_id=order.consumer)
+    offered = [add, shaky, slow]
+    runner = Runner(f"r-{order.agent}", kernel_url=order.runners, api_key=order.runners_token, tools=offered)
+    async with Client(base_url=order.clients, api_key=order.clients_token) as client:
         return await run(order, Sdk048(client), [agent.run_async(handler), runner.run_async()])
 
 

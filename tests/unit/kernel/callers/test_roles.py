@@ -232,6 +232,15 @@ def test_the_template_takes_the_roles_that_the_code_can_read(text, is_taken):
             check_values(raw, {"KernelTokenRoles": text})
 
 
+def test_the_template_takes_no_more_roles_than_a_function_has_room_for():
+    raw, entry = read(ROOT / "template.yaml"), "ada=approver"
+    fits = ",".join([entry] * (2_000 // (len(entry) + 1)))
+
+    check_values(raw, {"KernelTokenRoles": fits})
+    with pytest.raises(Refused, match="KernelTokenRoles must have 2000 characters at most"):
+        check_values(raw, {"KernelTokenRoles": f"{fits},{entry},{entry}"})
+
+
 def test_the_template_knows_every_role():
     pattern = read(ROOT / "template.yaml")["Parameters"]["KernelTokenRoles"]["AllowedPattern"]
 
