@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from piecework.jsons import loads
 from piecework_cli.kernel import KernelClient, add_kernel_options, at, query
-from piecework_cli.output import show
+from piecework_cli.output import CommandError, show
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -15,6 +16,8 @@ STATUSES: Final = ("pending", "running", "blocked", "completed", "failed", "canc
 COMPLETED: Final = "execution.completed"
 PAGE: Final = 200  # one answer lists at most this many
 SUMMARY_CHARACTERS: Final = 120
+LOOKS: Final = 5  # at a list that has not followed yet
+PAUSE_SECONDS: Final = 1.0
 
 
 def add(commands: "Commands") -> None:
@@ -44,6 +47,14 @@ def add(commands: "Commands") -> None:
     signalling = group.add_parser("signal", help="send a signal to an execution")
     signalling.add_argument("--payload", metavar="JSON", help="the signal's payload; null without it")
     signalling.set_defaults(run=signal)
+    sweeping = group.add_parser("cancel-all", help="count the open executions that a filter names, and end them all")
+    sweeping.add_argument("--status", choices=STATUSES[:3], help="only those in this status")
+    sweeping.add_argument("--agent", default="", help="only those of this agent")
+    sweeping.add_argument(
+        "--label", action="append", default=[], metavar="KEY:VALUE", help="only those with this label"
+    )
+    sweeping.add_argument("--confirm", type=int, metavar="COUNT", help="end them, if there are exactly so many")
+    sweeping.set_defaults(run=cancel_all)
     repeating = group.add_parser("again", help="create an execution with the agent, input and labels of an ended one")
     repeating.add_argument("--key", metavar="TEXT", help="the same key creates one execution, however often it is sent")
     repeating.set_defaults(run=again)
@@ -89,6 +100,45 @@ def watch(options: argparse.Namespace) -> int:
 def cancel(options: argparse.Namespace) -> None:
     """Cancel an execution, and print its new state."""
     show(KernelClient.of(options).ask("POST", at(options.execution, "cancel")))
+
+
+def cancel_all(options: argparse.Namespace) -> None:
+    """Count the executions that a filter names; with that count confirmed, end them, part by part."""
+    kernel, path = KernelClient.of(options), "/v0/executions/cancel"
+    which = {"agent_id": options.agent, "labels": dict(map(_label, options.label)), "status": options.status or ""}
+    counted = kernel.ask("POST", path, which)
+    count, cursor = counted["count"], counted["cursor"]
+    if options.confirm is None:
+        print(f"{count}{' and perhaps more' if counted['more'] else ''} would be cancelled; add --confirm {count}")
+        return
+    left = options.confirm
+    while True:
+        done = kernel.ask("POST", path, {**which, "cursor": cursor, "confirm": left})
+        print(f"{done['cancelled']} cancelled, {done['remaining']} left", flush=True)
+        if not done["remaining"]:
+            return
+        left = _counted_anew(kernel, path, {**which, "cursor": cursor}, done["remaining"])
+
+
+def _counted_anew(kernel: KernelClient, path: str, which: dict[str, Any], most: int) -> int:
+    """How many are left, once the list shows that; executions that were not counted at first are never added.
+
+    Raises:
+        CommandError: there are more than were left.
+    """
+    for _ in range(LOOKS):
+        count = int(kernel.ask("POST", path, which)["count"])
+        if count <= most:
+            return count
+        time.sleep(PAUSE_SECONDS)
+    raise CommandError(f"{count} fit now, more than the {most} that were left; look again, and confirm that number")
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, parted, value = text.partition(":")
+    if not name or not parted:
+        raise CommandError("a label reads KEY:VALUE")
+    return name, value
 
 
 def again(options: argparse.Namespace) -> None:

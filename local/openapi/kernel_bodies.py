@@ -139,12 +139,23 @@ ANSWERS: Final[dict[str, Schema]] = {
             "at": {"anyOf": [TIME, {"type": "null"}]},
         }
     ),
+    "Cancellable": an_object(
+        {
+            "count": COUNT,
+            "cancelled": COUNT,
+            "remaining": COUNT,
+            "more": {"type": "boolean", "description": "there may be others after next_cursor"},
+            "cursor": STRING,
+            "next_cursor": STRING,
+        },
+        optional=("count", "cancelled", "remaining"),
+    ),
     "Ready": an_object({"status": {"const": "ready"}}),
     "Error": an_object(
         {
             "error": STRING,
             "code": {"enum": list(CODES.values())},
-            "details": {"anyOf": [ref("Standing"), {"type": "null"}]},
+            "details": {"anyOf": [ref("Standing"), ref("Cancellable"), {"type": "null"}]},
         }
     ),
 }

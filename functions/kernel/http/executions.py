@@ -1,4 +1,4 @@
-"""/v0/executions…: create, list, show, cancel, signal, read the log (specification sections 2.2 to 2.7)."""
+"""/v0/executions…: create, list, show, cancel, repeat, signal, read the log (specification sections 2.2 to 2.7)."""
 
 from typing import Annotated, Any, Final
 
@@ -19,6 +19,7 @@ from piecework.kernel.model.ports import Filter
 from piecework.kernel.model.questions import SHOWN
 from piecework.kernel.model.state import Status
 from piecework.kernel.needs import APPROVERS, CANCELS, CLIENTS, READERS, SIGNALS
+from piecework.kernel.service.bulk import OPEN
 from piecework.kernel.wire.frames import event_body
 
 LIST_LIMIT: Final = 50
@@ -60,6 +61,16 @@ class AgainBody(Body):
     ] = None
 
 
+class CancelBody(Body):
+    """Which open executions to cancel; at least one of the first three."""
+
+    status: Annotated[str, Rule(among=tuple(OPEN))] = ""
+    agent_id: Annotated[str, ID_LENGTH] = ""
+    labels: Annotated[dict[str, str] | None, Rule(description="all of them must match")] = None
+    cursor: Annotated[str, Rule(description="of the answer to the request that counted; without one, now")] = ""
+    confirm: Annotated[int | None, Rule(description="the count; without it nothing is cancelled")] = None
+
+
 class SignalBody(Body):
     """A signal; the payload may be any JSON."""
 
@@ -89,6 +100,17 @@ async def listed(request: Request) -> Response:
     door = door_of(request)
     rows, cursor = await door.call(door.kernel.executions, which, query.get("cursor", ""), limit)
     return Line({"executions": [row_body(row) for row in rows], "next_cursor": cursor})
+
+
+@routes.post("/v0/executions/cancel", CANCELS, answers("Cancellable", 400, 409), takes(CancelBody))
+async def cancel_all(request: Request) -> Response:
+    """Count the open executions that a filter names; with that count confirmed, end at most 100 of them."""
+    body = await read(CancelBody, request)
+    which = Filter(_open(body.status), body.agent_id and checked_id("agent_id", body.agent_id), body.labels or {})
+    if which == Filter():
+        raise Invalid("a status, an agent_id or labels must say which executions")
+    door, by = door_of(request), caller_of(request).name
+    return Line(await door.call(door.kernel.cancel_all, which, body.cursor, body.confirm, by))
 
 
 @routes.get("/v0/executions/{execution_id}", READERS, answers("Execution", 400, 404))
@@ -170,6 +192,12 @@ async def approval(request: Request, execution_id: str, step_id: str) -> Respons
     if is_private:
         note(request, shows="private arguments")
     return Line(approval_body(found, arguments_body(step.arguments, most=SHOWN)))
+
+
+def _open(text: str) -> Status | None:
+    if text and text not in OPEN:
+        raise Invalid(f"status must be one of {', '.join(OPEN)}")
+    return Status(text) if text else None
 
 
 def _status(text: str | None) -> Status | None:

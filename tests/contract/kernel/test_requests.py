@@ -17,7 +17,7 @@ from piecework.jsons.stored import record_of
 from piecework.kernel.hosted.runs import Hosted
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.due_times import EXECUTION_DUE
-from piecework.kernel.model.ports import VersionConflict
+from piecework.kernel.model.ports import Filter, VersionConflict
 from piecework.kernel.store import items, table, values
 from piecework.kernel.store.hints import KernelHints
 from piecework.kernel.store.hosted import HostedLeases
@@ -350,3 +350,20 @@ def test_a_command_writes_and_reads_each_stored_value_once_and_copies_none(stage
         "invoke": {"read": 2, "written": 5},  # record, labels; record, labels, events, arguments, answer
         "report": {"read": 3, "written": 6},  # and arguments; record, labels, events, outcome, history, message
     }
+
+
+def test_to_count_open_executions_costs_a_query_a_shard_and_status_and_to_cancel_each_a_command(stage, sent):
+    label = {"batch": "counted"}
+    ids = [stage.kernel.create(f"away-{number}", None, label).execution.id for number in range(3)]
+    which = Filter(labels=label)
+
+    sent.clear()
+    counted = stage.kernel.cancel_all(which, "", None)
+    asked = dict(sent)
+    sent.clear()
+    done = stage.kernel.cancel_all(which, counted["cursor"], counted["count"])
+
+    assert (counted["count"], done["cancelled"], done["remaining"]) == (3, 3, 0)
+    assert asked == {"query": 12}
+    assert sent == {"query": 12, "batch_get_item": 3, "transact_write_items": 3}
+    assert {stage.status(execution) for execution in ids} == {"cancelled"}

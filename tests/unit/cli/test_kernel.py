@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from piecework_cli import kernel
+from piecework_cli import kernel, kernel_executions
 from piecework_cli.main import main
 
 ROW = {
@@ -266,3 +266,49 @@ def test_an_execution_is_run_again_and_the_new_one_is_shown(door, capsys, option
 
     assert json.loads(capsys.readouterr().out) == {"id": "e2", "again_of": "e1"}
     assert [sent for *_, sent, _ in door.asked] == [body]
+
+
+def test_executions_of_a_filter_are_counted_and_nothing_is_confirmed(door, capsys):
+    door.say("POST /v0/executions/cancel", {"count": 7, "more": False, "cursor": "c"})
+
+    assert main(["exec", "cancel-all", "--agent", "triage", "--label", "env:a:b", "--status", "blocked"]) == 0
+
+    assert capsys.readouterr().out == "7 would be cancelled; add --confirm 7\n"
+    assert [sent for *_, sent, _ in door.asked] == [
+        {"agent_id": "triage", "labels": {"env": "a:b"}, "status": "blocked"}
+    ]
+
+
+def test_confirmed_executions_are_cancelled_part_by_part_though_the_list_lags(door, capsys, monkeypatch):
+    monkeypatch.setattr(kernel_executions, "PAUSE_SECONDS", 0)
+    count = [{"count": n, "more": False, "cursor": "c"} for n in (150, 150, 50)]
+    done = [{"cancelled": 100, "remaining": 50}, {"cancelled": 50, "remaining": 0}]
+    door.say("POST /v0/executions/cancel", count[0], done[0], count[1], count[2], done[1])
+
+    assert main(["exec", "cancel-all", "--agent", "triage", "--confirm", "150"]) == 0
+
+    assert capsys.readouterr().out == "100 cancelled, 50 left\n50 cancelled, 0 left\n"
+    assert [(sent.get("cursor"), sent.get("confirm")) for *_, sent, _ in door.asked] == [
+        (None, None),
+        ("c", 150),
+        ("c", None),
+        ("c", None),
+        ("c", 50),
+    ]
+
+
+def test_more_executions_than_were_left_are_not_cancelled(door, capsys, monkeypatch):
+    monkeypatch.setattr(kernel_executions, "PAUSE_SECONDS", 0)
+    count = {"count": 150, "more": False, "cursor": "c"}
+    door.say("POST /v0/executions/cancel", count, {"cancelled": 100, "remaining": 50}, count)
+
+    assert main(["exec", "cancel-all", "--agent", "triage", "--confirm", "150"]) == 1
+
+    assert "150 fit now" in capsys.readouterr().err
+    assert [sent.get("confirm") for *_, sent, _ in door.asked][2:] == [None] * 5
+
+
+def test_a_label_without_a_value_is_named(door, capsys):
+    assert main(["exec", "cancel-all", "--label", "env"]) == 1
+
+    assert "KEY:VALUE" in capsys.readouterr().err and not door.asked

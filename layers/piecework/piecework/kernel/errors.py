@@ -107,6 +107,14 @@ class AlreadyDecided(Conflict):
         self.details = {"step_id": step_id, "approved": approved, "by": by, "at": at}
 
 
+class CountChanged(Conflict):
+    """Another number of executions was confirmed than there is now."""
+
+    def __init__(self, details: dict[str, Json]) -> None:
+        super().__init__(f"{details['count']} executions fit now; look again, and confirm that number")
+        self.details = details
+
+
 class ExecutionTainted(Conflict):
     """The execution's log contradicts itself."""
 

@@ -27,6 +27,7 @@ EXPECTED = {  # written down once more by hand: a slip in a declaration must not
     "GET /metrics": "client approver viewer operator",
     "POST /v0/executions": "client",
     "GET /v0/executions": "client approver viewer operator",
+    "POST /v0/executions/cancel": "client operator",
     "GET /v0/executions/{execution_id}": "client approver viewer operator",
     "POST /v0/executions/{execution_id}/cancel": "client operator",
     "POST /v0/executions/{execution_id}/again": "client",

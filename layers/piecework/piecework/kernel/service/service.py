@@ -41,6 +41,7 @@ from piecework.kernel.model.ports import (
 from piecework.kernel.model.state import Execution, Step
 from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.service.assigning import RoundRobin
+from piecework.kernel.service.bulk import Bulk
 from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.creating import Creating, again_id
 from piecework.kernel.service.dispatching import Queues
@@ -119,12 +120,17 @@ class Kernel:
             Conflict: it has ended.
         """
 
-        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
-            checks.known(read)
-            return self._commits.decided(read, Cancel(), by)
-
-        self._commits.run(execution_id, attempt)
+        self._cancel(execution_id, by)
         return self._view(execution_id)
+
+    def cancel_all(self, which: Filter, cursor: str, confirmed: int | None, by: str = "") -> dict[str, Json]:
+        """How many open executions a filter names; with that number confirmed, some of them end.
+
+        Raises:
+            Invalid: this door did not give the cursor out.
+            CountChanged: another number was confirmed.
+        """
+        return Bulk(self.executions, self._cancel, self._around.clock).cancel(which, cursor, confirmed, by)
 
     def signal(self, execution_id: str, signal_type: str, payload: Json, caller: Caller = UNLIMITED) -> dict[str, Json]:
         """Something from outside for an execution; `already` when it was done before.
@@ -288,6 +294,13 @@ class Kernel:
             with suppress(PieceworkError):
                 self.agent_lost(execution_id, session_id)
             raise
+
+    def _cancel(self, execution_id: str, by: str) -> None:
+        def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
+            checks.known(read)
+            return self._commits.decided(read, Cancel(), by)
+
+        self._commits.run(execution_id, attempt)
 
     def _settled(self, execution_id: str) -> Details:
         view = self._view(execution_id)

@@ -39,7 +39,16 @@ def page_of(rows: Sequence[Summary], limit: int) -> tuple[list[Summary], str]:
 
 def cursor_of(row: Summary) -> str:
     """A cursor for the rows after this one; safe in a query string as it is."""
-    return base64.urlsafe_b64encode(f"{row.created_at_ms}|{row.id}".encode()).decode().rstrip("=")
+    return _text(row.created_at_ms, row.id)
+
+
+def cursor_at(at_ms: int) -> str:
+    """A cursor for the rows of executions that were created until then."""
+    return _text(at_ms, "~")  # sorts after every id
+
+
+def _text(created_at_ms: int, execution_id: str) -> str:
+    return base64.urlsafe_b64encode(f"{created_at_ms}|{execution_id}".encode()).decode().rstrip("=")
 
 
 def place_of(cursor: str) -> tuple[int, str] | None:
