@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import D
 
 from piecework.durable.artifacts import EvidenceStore, Served
 from piecework.durable.pieces import Overflow, Piece, PieceTable
-from piecework.durable.steps import StepTable
+from piecework.durable.steps import ListedStepTable
 
 
 class MemoryPersistence(BasePersistenceLayer):
@@ -39,7 +39,7 @@ class MemoryPersistence(BasePersistenceLayer):
         del self.records[data_record.idempotency_key]
 
 
-class MemoryTable(PieceTable, StepTable):
+class MemoryTable(PieceTable, ListedStepTable):
     """Pieces without contention."""
 
     def __init__(self) -> None:
@@ -67,6 +67,9 @@ class MemoryTable(PieceTable, StepTable):
 
     def record_once(self, key: str, body: bytes, expires_at: int) -> bytes:
         return self.steps.setdefault(key, body)
+
+    def record_listed(self, key: str, body: bytes, expires_at: int, *, piece: str, name: str) -> bytes:
+        return self.record_once(key, body, expires_at)
 
 
 class NoBucket(EvidenceStore, Overflow):

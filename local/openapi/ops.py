@@ -1,16 +1,58 @@
 """The operator's door's OpenAPI document, from its routes and error table."""
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
-from local.openapi.parts import STRING, Schema, an_object, info, ref, servers, tags
+from local.openapi.parts import COUNT, SHA256, STRING, Schema, an_object, info, path_parameter, ref, servers, tags
+from piecework.durable.pieces import State
 from piecework.ops.door import HEALTH, ROUTES, STATUS
+from piecework.ops.listing import LARGEST_PAGE, PAGE
+from piecework.ops.pieces import MOST_STEPS
+from piecework.ops.query import MOST_MS
 from piecework.ops.status import DOORS, QUEUES, SHOWN
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))
 }
+KEY: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 OR_NULL: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
 QUEUE: Final = an_object(dict.fromkeys(("waiting", "in_flight", "delayed", "dead_letters"), OR_NULL))
+TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
+TIME: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": MOST_MS}
+IDS: Final = ("task_id", "execution_id", "attempt_id")
+
+
+def page(item: Schema) -> Schema:
+    """A page of a list."""
+    return an_object({"items": {"type": "array", "items": item}, "next": TEXT_OR_NULL})
+
+
+IN_SHORT: Final[Schema] = {
+    "key": KEY,
+    **dict.fromkeys(("caller", "executor", *IDS), TEXT_OR_NULL),
+    "state": {"enum": [state.value for state in State]},
+    "is_lapsed": {"type": "boolean"},
+    "claimed_at_ms": OR_NULL,
+    "expires_at_ms": COUNT,
+}
+PIECE_IN_SHORT: Final = an_object(IN_SHORT)
+PIECE: Final = an_object(
+    {
+        **IN_SHORT,
+        "failure": {"anyOf": [{"type": "null"}, an_object({"code": TEXT_OR_NULL, "message": TEXT_OR_NULL})]},
+        "output": {"anyOf": [{"type": "null"}, an_object({"digest": SHA256, "size_bytes": COUNT})]},
+        "evidence_refs": {
+            "type": "array",
+            "items": an_object(
+                {"digest": SHA256, "size_bytes": COUNT, "mime": STRING, "created_at": COUNT, "producer": STRING}
+            ),
+        },
+        "evidence_inline_count": COUNT,
+        "steps": {"type": "array", "maxItems": MOST_STEPS, "items": an_object({"name": STRING, "at_ms": COUNT})},
+        "has_more_steps": {"type": "boolean"},
+    }
+)
 ANSWERS: Final[Schema] = {
     "Health": an_object({"status": {"const": "ok"}}),
     "Status": an_object(
@@ -21,14 +63,36 @@ ANSWERS: Final[Schema] = {
             "queues": an_object(dict.fromkeys(QUEUES, QUEUE), optional=tuple(QUEUES)),
         }
     ),
+    "Pieces": page(PIECE_IN_SHORT),
+    "Piece": PIECE,
     "Error": an_object({"error": {"type": "string", "maxLength": 500}, "code": STRING}),
 }
 # path → (what it does, answer)
-OPERATIONS: Final[dict[str, tuple[str, str]]] = {
+OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     HEALTH: ("Say that the function runs", "Health"),
     "/ops/status": ("Say what is deployed, and how many messages wait", "Status"),
+    "/ops/pieces": ("List pieces, the newest first", "Pieces"),
+    "/ops/pieces/{key}": ("Show one piece", "Piece"),
+    "/ops/pieces/{key}/evidence/{digest}": ("Fetch evidence of a piece", None),
+    "/ops/piece": ("Show one piece by its caller and its three ids", "Piece"),
 }
+NAMES: Final = {"/ops/pieces/{key}": "piece_by_key"}  # of operations whose path has the words of another
+QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
+    "/ops/pieces": {
+        "caller": STRING,
+        "executor": STRING,
+        "state": {"enum": [state.value for state in State]},
+        "since_ms": TIME,
+        "until_ms": TIME,
+        "limit": {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
+        "cursor": STRING,
+    },
+    "/ops/piece": dict.fromkeys(("caller", *IDS), STRING),
+}
+NEEDED: Final = {"/ops/piece": ("caller", *IDS)}
 TAGS: Final = {  # the second words of the paths
+    "piece": "one piece of the runtime door",
+    "pieces": "pieces of the runtime door",
     "health": "whether the door is alive",
     "status": "what is deployed, and how it stands",
 }
@@ -66,11 +130,16 @@ def operation(path: str) -> Schema:
     made: Schema = {
         "summary": summary,
         "description": "More in docs/ops.md.",
-        "operationId": "_".join(word for word in path.removeprefix("/ops/").split("/") if "{" not in word),
+        "operationId": NAMES.get(
+            path, "_".join(word for word in path.removeprefix("/ops/").split("/") if word[0] != "{")
+        ),
         "tags": [tag],
-        "responses": {"200": {"description": answer, "content": {"application/json": {"schema": ref(answer)}}}},
+        "responses": {"200": _success(answer)},
     }
-    failures = ALWAYS if path == HEALTH else (*GUARDED, *ALWAYS)
+    if parameters := _parameters(path):
+        made["parameters"] = parameters
+    failures = ALWAYS if path == HEALTH else (*GUARDED, *ALWAYS, *([400] if path in QUERIES else []))
+    failures = (*failures, 404) if "{" in path or path in NEEDED else failures
     made["responses"] |= {str(status): _failure(status) for status in sorted(failures)}
     if path == HEALTH:
         made["security"] = [{}]
@@ -80,3 +149,16 @@ def operation(path: str) -> Schema:
 def _failure(status: int) -> Schema:
     codes = ", ".join(CODES_BY_STATUS[status])
     return {"description": f"code: {codes}", "content": {"application/json": {"schema": ref("Error")}}}
+
+
+def _success(answer: str | None) -> Schema:
+    if answer is None:
+        return {"description": "The bytes, of the media type they were stored with", "content": {"*/*": {}}}
+    return {"description": answer, "content": {"application/json": {"schema": ref(answer)}}}
+
+
+def _parameters(path: str) -> list[Schema]:
+    named = [path_parameter(name, KEY["pattern"]) for name in re.findall(r"{(\w+)}", path)]
+    needed = NEEDED.get(path, ())
+    asked = QUERIES.get(path, {}).items()
+    return named + [{"name": name, "in": "query", "required": name in needed, "schema": body} for name, body in asked]

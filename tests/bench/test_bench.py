@@ -114,6 +114,10 @@ def test_a_piece_costs_two_writes_a_replay_one_request_and_a_verdict_nothing(cou
     }
 
 
+def test_a_piece_of_the_example_is_a_write_unit_at_its_claim_and_at_its_record(counted):
+    assert counted["execute_item_bytes"] <= 1_024
+
+
 def test_a_paid_short_task_costs_five_dynamodb_requests_two_facilitator_calls_and_a_put_per_file(counted):
     assert calls(counted, "worker") == {
         "unpaid_ask_dynamodb_calls": 2,

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.aws_calls import recorded
 from tests.support.roles import FUNCTION, refused, template_with, unused
+from tests.support.runtime.requests import a_scripted_request, execute
 
 SECRET = "ops-correct-horse-battery"
 DOORS = {"worker": True, "kernel": True, "console": True}
@@ -30,9 +31,10 @@ def console(gateway, embedded_aws):
 
 
 @pytest.fixture(scope="module")
-def calls(console):
+def calls(console, gateway):
     """Every call of the door's functions after all of it was used."""
     drive(console)
+    read_pieces(console, gateway())
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 
 
@@ -42,6 +44,25 @@ def drive(console) -> None:
     assert status["doors"] == {"runtime": True, "worker": True, "kernel": True}
     assert all(isinstance(found["dead_letters"], int) for found in status["queues"].values())
     assert set(status["queues"]) == {"task", "webhook", "due", "kernel_due", "kernel_hosted"}
+
+
+def read_pieces(console, runtime) -> None:
+    """A piece with steps, evidence and an answer that lies in the bucket, as the runtime door made it."""
+    request = a_scripted_request({"output": {"answer": "x" * 20_000}, "artifacts": [["notes", "found", "text/plain"]]})
+    assert execute(runtime, request).status_code == 200
+    ids = {name: request[name] for name in ("task_id", "execution_id", "attempt_id")}
+
+    found = console.http.get("/ops/piece", params={"caller": "anonymous", **ids}).json()
+    page = console.http.get("/ops/pieces", params={"limit": "50"}).json()
+
+    assert found["state"] == "done" and found["output"]["size_bytes"] > 20_000
+    assert found["key"] in [item["key"] for item in page["items"]]
+    [ref] = found["evidence_refs"]
+    path = f"/ops/pieces/{found['key']}/evidence/{ref['digest'].removeprefix('sha256:')}"
+    evidence = console.http.get(path)
+    assert (evidence.text, evidence.headers["content-disposition"]) == ("found", "attachment")
+    assert console.http.get(f"/ops/pieces/{found['key']}").json() == found
+    assert console.http.get("/ops/pieces", params={"cursor": "nope"}).status_code == 400
 
 
 def test_the_door_asks_for_a_credential_and_knows_roles(console):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from piecework.durable.artifacts import EvidenceStore, Served
 from piecework.durable.pieces import Overflow, Piece, PieceTable, State
-from piecework.durable.steps import StepTable
+from piecework.durable.steps import ListedStepTable
 from piecework.errors import LeaseLost
 
 START_MS = 1_800_000_000_000
@@ -57,12 +57,13 @@ def _is_same(old: Piece, piece: Piece) -> bool:
 
 
 @dataclass
-class FakePieceTable(PieceTable, StepTable):
+class FakePieceTable(PieceTable, ListedStepTable):
     """Pieces and steps in a dictionary, each method atomic."""
 
     clock: Callable[[], int]
     items: dict[str, Piece] = field(default_factory=dict)
     steps: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    step_names: dict[str, list[str]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def claim(self, key: str, piece: Piece, now_ms: int) -> tuple[bool, Piece | None]:
@@ -83,8 +84,8 @@ class FakePieceTable(PieceTable, StepTable):
         with self.lock:
             if self._landed(key, token, piece.state):
                 return
-            self._held(key, token)
-            self.items[key] = piece
+            held = self._held(key, token)
+            self.items[key] = replace(piece, origin=held.origin, claimed_ms=held.claimed_ms)
 
     def release(self, key: str, token: str, reason_code: str, reason: str) -> None:
         check_size(reason_code, reason)
@@ -117,6 +118,10 @@ class FakePieceTable(PieceTable, StepTable):
             body, ends_at = self.steps.get(key, (None, least))
             if body is not None and ends_at < least:
                 self.steps[key] = (body, expires_at)
+
+    def record_listed(self, key: str, body: bytes, expires_at: int, *, piece: str, name: str) -> bytes:
+        self.step_names.setdefault(piece, []).append(name)
+        return self.record_once(key, body, expires_at)
 
     def _held(self, key: str, token: str) -> Piece:
         piece = self.items.get(key)

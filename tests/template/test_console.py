@@ -6,6 +6,7 @@ import pytest
 
 from local.deploy import check_rules
 from local.parameters import Refused, check_values
+from piecework.aws.listed import BY_DAY
 from piecework.ops.door import STATUS
 from piecework.ops.status import QUEUES, SHOWN
 
@@ -84,7 +85,10 @@ def test_the_status_gets_what_it_shows(functions):
 
 def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
     actions = {action for entry in granted(console, "OpsReading") for action in entry["Action"]}
-    reading = {"logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", "sqs:GetQueueAttributes"}
+    reading = {
+        *("logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", "sqs:GetQueueAttributes"),
+        *("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject"),
+    }
 
     assert actions == reading
     assert all(entry["Resource"] != "*" for entry in granted(console, "OpsReading"))
@@ -123,3 +127,11 @@ def test_the_access_log_holds_no_path_body_or_query(console):
     log_format = console.of_type("AWS::Serverless::Api")["ConsoleApi"]["AccessLogSetting"]["Format"]
 
     assert "$context.resourcePath" in log_format and "$context.path" not in log_format
+
+
+def test_pieces_are_listed_from_an_index_that_names_what_it_holds(console):
+    [index] = console.of_type("AWS::DynamoDB::Table")["ResultsTable"]["GlobalSecondaryIndexes"]
+
+    assert index["IndexName"] == BY_DAY
+    assert [key["AttributeName"] for key in index["KeySchema"]] == ["in_day", "at_id"]
+    assert index["Projection"] == {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["caller", "executor", "step"]}

@@ -8,7 +8,14 @@ from piecework.ops.wiring import OpsDoor
 
 door = OpsDoor().ready("access", "telemetry")
 
-ANSWERS = {"/ops/health": door.health, "/ops/status": door.status}
+ANSWERS = {
+    "/ops/health": door.health,
+    "/ops/status": door.status,
+    "/ops/pieces": door.pieces,
+    "/ops/pieces/{key}": door.piece,
+    "/ops/pieces/{key}/evidence/{digest}": door.evidence,
+    "/ops/piece": door.named_piece,
+}
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

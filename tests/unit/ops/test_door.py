@@ -16,7 +16,7 @@ TOKENS = parse_tokens("ann=a-secret,bob=b-secret,cid=c-secret,dan=d-secret,eve=e
 ROLES = parse_roles("ann=viewer,bob=operator,cid=approver,dan=agent+client")
 ACCESS = Access(lambda: TOKENS, ROLES)
 READ_BY = {"a-secret": 200, "b-secret": 200, "c-secret": 200, "d-secret": 403, "e-secret": 200, "wrong": 401, "": 401}
-PATHS = [path.format(**dict.fromkeys(("key", "contract_id", "name", "event_id"), "x1")) for path in ROUTES]
+PATHS = [path.format(**dict.fromkeys(("key", "digest", "contract_id", "name", "event_id"), "x1")) for path in ROUTES]
 CLOSED = [path for path in PATHS if path != "/ops/health"]
 
 

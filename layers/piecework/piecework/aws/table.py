@@ -82,6 +82,7 @@ class Table:
         found: dict[Key, Item] = {}
         wanted = list(dict.fromkeys(keys))
         how: Item = ({} if hint else {"ConsistentRead": True}) | ({"ProjectionExpression": only} if only else {})
+        how |= expressed(only, {})
         for start in range(0, len(wanted), READ_AT_ONCE):
             left = self._found([typed(at(key)) for key in wanted[start : start + READ_AT_ONCE]], how, found)
             if left and not hint:

@@ -52,6 +52,14 @@ class State(StrEnum):
     RELEASED = "released"
 
 
+class Origin(NamedTuple):
+    """What lists show of a piece: who asked for it, what works on it, and the caller's own ids."""
+
+    caller: str
+    executor: str
+    ids: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """The stored item; `body` or `pointer` (a key in the bucket) once recorded, `reason` once released."""
@@ -66,6 +74,8 @@ class Piece:
     reason_code: str = ""
     reason: str = ""
     exact: str = ""  # the fingerprint over the text of numbers; empty in rows of earlier code
+    origin: Origin | None = None  # of pieces that are listed; rows of earlier code are not
+    claimed_ms: int = 0  # of pieces that are listed: when the runner that has it, or had it, began
 
     def stands_for(self, mark: Fingerprint) -> bool:
         """Whether this is the payload's own piece, by the exact fingerprint or by the one that earlier code wrote."""
@@ -140,7 +150,7 @@ class PieceTable(Protocol):
         """Move the lease of a running piece. Raises LeaseLost."""
 
     def record(self, key: str, token: str, piece: Piece) -> None:
-        """Turn a running piece into a recorded one. Raises LeaseLost."""
+        """Turn a running piece into a recorded one; what the claim wrote of its origin stays. Raises LeaseLost."""
 
     def release(self, key: str, token: str, reason_code: str, reason: str) -> None:
         """Give up a running piece after a transient failure. Raises LeaseLost."""
@@ -201,10 +211,12 @@ class Pieces:
         *,
         until_ms: int,
         needs_ms: int = 0,
+        origin: Origin | None = None,
     ) -> Answer:
         """Answer a piece: replay it, wait for its runner until `until_ms`, or run `work` once.
 
         A lapsed piece is taken over only if at least `needs_ms` milliseconds remain; else its caller will come back.
+        With an `origin` it is listed from its claim on; the claim writes it.
 
         Raises:
             KeyConflict: the key belongs to another fingerprint.
@@ -213,7 +225,7 @@ class Pieces:
         """
         waited = False
         while True:
-            standing = self.claim(key, fingerprint)
+            standing = self.claim(key, fingerprint, origin)
             if isinstance(standing, Recorded):
                 return Answer(standing.body, standing.ok, replayed=True, waited=waited)
             if isinstance(standing, Claim):
@@ -228,7 +240,9 @@ class Pieces:
             if self._clock() + needs_ms > until_ms:
                 raise InProgress("the earlier run of this piece was lost and too little time is left to run it again")
 
-    def claim(self, key: str, fingerprint: str | Fingerprint) -> Claim | Recorded | Running:
+    def claim(
+        self, key: str, fingerprint: str | Fingerprint, origin: Origin | None = None
+    ) -> Claim | Recorded | Running:
         """Claim the piece if another runner does not hold it.
 
         Raises:
@@ -236,6 +250,8 @@ class Pieces:
         """
         now_ms, token, mark = self._clock(), self._token(), Fingerprint.of(fingerprint)
         wanted = Piece(State.RUNNING, token, mark.older, now_ms + LEASE_MS, self._expiry(now_ms), exact=mark.exact)
+        if origin:
+            wanted = replace(wanted, origin=origin, claimed_ms=now_ms)
         won, piece = self._table.claim(key, wanted, now_ms)
         if won:
             live = piece is not None and not piece.is_expired(now_ms)

@@ -21,6 +21,13 @@ class StepTable(Protocol):
         """Record unless a result is stored; returns the stored bytes."""
 
 
+class ListedStepTable(StepTable, Protocol):
+    """A table of steps whose steps can be listed by their piece."""
+
+    def record_listed(self, key: str, body: bytes, expires_at: int, *, piece: str, name: str) -> bytes:
+        """As `record_once`; the step is listed under its piece's key by its name."""
+
+
 class PieceSteps(Steps):
     """The steps of one claim; keys hold the fingerprint, so another payload never gets them."""
 
@@ -43,3 +50,15 @@ class PieceSteps(Steps):
 
     def _key(self, step: Step, mark: str) -> str:
         return piece_key("step", self._claim.key, mark, *step.parts)
+
+
+class ListedSteps(PieceSteps):
+    """Steps of a piece that is listed."""
+
+    def __init__(self, table: ListedStepTable, claim: Claim, expires_at: Callable[[], int]) -> None:
+        super().__init__(table, claim, expires_at)
+        self._listed = table
+
+    def record(self, step: Step, result: bytes) -> bytes:
+        key = self._key(step, self._mark)
+        return self._listed.record_listed(key, result, self._expires_at(), piece=self._claim.key, name=step.name)

@@ -30,6 +30,15 @@ HEALTH: Final = "/ops/health"  # the only path without a credential
 ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     HEALTH: ("GET",),
     "/ops/status": ("GET",),
+    "/ops/pieces": ("GET",),
+    "/ops/pieces/{key}": ("GET",),
+    "/ops/pieces/{key}/evidence/{digest}": ("GET",),
+    "/ops/piece": ("GET",),
+}
+BYTES: Final = {  # of evidence: a stranger's bytes, which a browser must not show in our origin
+    "Content-Disposition": "attachment",
+    "Content-Security-Policy": "sandbox",
+    "X-Content-Type-Options": "nosniff",
 }
 NO_STORE: Final = {"Cache-Control": "no-store"}
 _PART: Final = re.compile(r"[A-Za-z0-9_.~-]{1,128}")  # of a path, where a parameter stands
@@ -44,7 +53,7 @@ class Asked(NamedTuple):
     named: Mapping[str, str]
 
 
-Answers = Mapping[str, Callable[[Asked], Json]]
+Answers = Mapping[str, Callable[[Asked], Json | Response]]
 
 
 def serve(
@@ -63,7 +72,7 @@ def serve(
         to.bug(name)
         response = error_response(Internal("internal error; the function's log has it"))
     to.outcome(name, {**facts, **response.facts, "status": response.status}, {})
-    return Response(response.status, response.body, {**NO_STORE, **response.headers}).to_proxy(request.trace_id)
+    return response._replace(headers={**NO_STORE, **response.headers}).to_proxy(request.trace_id)
 
 
 def matched(request: Request) -> tuple[str, dict[str, str]]:
@@ -104,7 +113,8 @@ def _answer(answers: Answers, route: str, asked: Asked, access: Access, facts: d
         asked = asked._replace(caller=access.caller(asked.request.header("authorization")))
         facts["caller"] = asked.caller.name or None
         require(asked.caller, READS)
-    return Response(200, canonical(answers[route](asked)))
+    made = answers[route](asked)
+    return made if isinstance(made, Response) else Response(200, canonical(made))
 
 
 def _fit(pattern: list[str], parts: list[str]) -> dict[str, str] | None:

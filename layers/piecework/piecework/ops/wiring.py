@@ -8,15 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from piecework.aws.telemetry import LambdaTelemetry
+from piecework.edge.http import Response
 from piecework.edge.roles import parse_roles
 from piecework.edge.tokens import Tokens, parse_tokens
 from piecework.errors import SettingsError
 from piecework.jsons import Json
 from piecework.ops.access import Access
-from piecework.ops.door import Asked
+from piecework.ops.door import BYTES, Asked
+from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
+    from piecework.ops.pieces import PieceViews
     from piecework.ops.status import Status, Watched
 
 TOKENS: Final = "PIECEWORK_OPS_TOKENS"
@@ -57,6 +60,23 @@ class OpsDoor:
         """The answer of GET /ops/status."""
         return self._status.read(asked.caller)
 
+    def pieces(self, asked: Asked) -> Json:
+        """The answer of GET /ops/pieces."""
+        return self._pieces.page(asked.caller, asked.request.query)
+
+    def piece(self, asked: Asked) -> Json:
+        """The answer of GET /ops/pieces/{key}."""
+        return self._pieces.one(asked.caller, asked.named["key"])
+
+    def named_piece(self, asked: Asked) -> Json:
+        """The answer of GET /ops/piece."""
+        return self._pieces.named(asked.caller, asked.request.query)
+
+    def evidence(self, asked: Asked) -> Response:
+        """The answer of GET /ops/pieces/{key}/evidence/{digest}: bytes as they were stored."""
+        found = self._pieces.evidence(asked.caller, asked.named["key"], asked.named["digest"])
+        return Response(200, found.data, {"Content-Type": found.mime, **BYTES}, is_binary=True)
+
     @property
     def _is_local(self) -> bool:
         """Whether AWS is an emulator, which speaks plain HTTP."""
@@ -78,6 +98,18 @@ class OpsDoor:
         if not found:
             raise SettingsError("the tokens secret does not hold a name=secret entry")
         return found
+
+    @cached_property
+    def _pieces(self) -> PieceViews:
+        from piecework.aws.bucket import EvidenceBucket, OverflowBucket
+        from piecework.clock import now_in_ms
+        from piecework.ops.pieces import PieceViews
+        from piecework.ops.store.piece_rows import PieceRowsTable
+
+        table, bucket = needed(self._env, "PIECEWORK_TABLE", "PIECEWORK_BUCKET")
+        rows = PieceRowsTable(self._clients.dynamodb, table)
+        texts = OverflowBucket(lambda: self._clients.s3, bucket)
+        return PieceViews(rows, texts, EvidenceBucket(lambda: self._clients.s3, bucket), now_in_ms)
 
     @cached_property
     def _status(self) -> Status:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from piecework.durable.artifacts import ARTIFACT_LIMIT, EvidenceStore, artifact_token, keep
-from piecework.durable.pieces import Answer, Claim, Pieces, Result, piece_key
-from piecework.durable.steps import PieceSteps, StepTable
+from piecework.durable.pieces import Answer, Claim, Origin, Pieces, Result, piece_key
+from piecework.durable.steps import ListedSteps, ListedStepTable
 from piecework.errors import Internal, PieceworkError, Unprocessable
 from piecework.extend.executors import Artifact, Executor, Log, Outcome, Refused, Run, Stage, Task
 from piecework.extend.faults import fault_of
@@ -97,6 +97,12 @@ class Order:
         request = self.request
         return piece_key("runtime", self.caller, request.task_id, request.execution_id, request.attempt_id)
 
+    @property
+    def origin(self) -> Origin:
+        request = self.request
+        ids = (request.task_id, request.execution_id, request.attempt_id)
+        return Origin(self.caller, self.executor.name, ids)
+
     def problem(self, output: Json) -> str | None:
         """Why the kernel or the caller's schema would refuse this output; None when both take it."""
         return self.judge(output).problem
@@ -158,7 +164,7 @@ class Execute:
         *,
         bundle: Bundle,
         pieces: Pieces,
-        steps: StepTable,
+        steps: ListedStepTable,
         evidence: EvidenceStore,
         producer: str,
         clock: Callable[[], int],
@@ -213,7 +219,7 @@ class Execute:
             deadline_ms = min(run_until_ms, self._clock() + order.executor.max_duration_ms)
             run = Run(
                 remaining_ms=lambda: deadline_ms - self._clock(),
-                steps=PieceSteps(self._steps, claim, self._expires_at),
+                steps=ListedSteps(self._steps, claim, self._expires_at),
                 log=self._log,
                 trace_id=trace_id,
                 right=claim.right,
@@ -222,7 +228,12 @@ class Execute:
             return self._work(order, run, deadline_ms, public_url)
 
         answer = self._pieces.perform(
-            order.key, order.fingerprint, work, until_ms=until_ms, needs_ms=order.executor.expected_ms
+            order.key,
+            order.fingerprint,
+            work,
+            until_ms=until_ms,
+            needs_ms=order.executor.expected_ms,
+            origin=order.origin,
         )
         facts, counts = _facts(order, answer, runs), _counts(answer, runs)
         if not answer.ok:

@@ -1,0 +1,1 @@
+"""What the operator's door reads and writes in tables and buckets."""
