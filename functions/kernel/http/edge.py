@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from piecework.edge.roles import RoleTable
 from piecework.edge.tokens import Tokens
-from piecework.errors import PieceworkError
+from piecework.errors import PieceworkError, SettingsError
 from piecework.kernel.edge import allowed_origin, authorize, line, refusal_of, request_id
 from piecework.values import dataclass
 
@@ -97,6 +97,8 @@ class Edge:
             name = authorize(headers.get("authorization", ""), self.tokens())
             request.scope["caller"] = self.roles().caller(name)
         except PieceworkError as error:
+            if isinstance(error, SettingsError):  # its text names a form or a role, never a secret
+                note(request, settings=error.message)
             return refusal(error)
         return None
 

@@ -5,6 +5,8 @@ import pytest
 from piecework.edge.roles import EVERY, NO_NEED, Caller, Role, needed, parse_roles
 from piecework.errors import SettingsError
 
+UNKNOWN = "ada has a role that is not one of client, agent, runner, approver, viewer, operator"
+
 
 def test_a_text_gives_each_name_its_roles():
     table = parse_roles("ada=approver+viewer, desk=agent,")
@@ -38,11 +40,11 @@ def test_everybody_has_every_role_at_an_open_door():
         ("a da=viewer", "name=role"),
         (f"{'a' * 65}=viewer", "name=role"),
         (" , ", "leave the setting out"),
-        ("ada=boss", "'boss' is not one of client, agent, runner, approver, viewer, operator"),
-        ("ada=viewer+", "'' is not one of"),
-        ("ada=Viewer", "'Viewer' is not one of"),
-        ("ada=viewer;bob=agent", "'viewer;bob=agent' is not one of"),
-        ("ada=" + "x" * 999, "'" + "x" * 40 + "' is not"),
+        ("ada=boss", UNKNOWN),
+        ("ada=viewer+", UNKNOWN),
+        ("ada=Viewer", UNKNOWN),
+        ("ada=viewer;bob=agent", UNKNOWN),
+        ("bob=viewer,ada=" + "x" * 9_999, UNKNOWN),
     ],
 )
 def test_a_text_that_cannot_be_read_is_refused_with_what_is_wrong(text, sentence):
@@ -50,6 +52,14 @@ def test_a_text_that_cannot_be_read_is_refused_with_what_is_wrong(text, sentence
         parse_roles(text)
 
     assert sentence in refused.value.message
+    assert len(refused.value.message) < 200
+
+
+def test_a_secret_among_roles_is_not_shown():
+    with pytest.raises(SettingsError) as refused:
+        parse_roles("ada=s3cret")
+
+    assert "s3cret" not in refused.value.message
 
 
 def test_names_without_a_token_are_found():

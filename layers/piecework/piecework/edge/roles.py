@@ -80,7 +80,7 @@ def parse_roles(text: str) -> RoleTable:
         name, _, given = entry.partition("=")
         if not NAME_PATTERN.fullmatch(name) or not given:
             raise SettingsError(FORM)
-        named[name] = named.get(name, frozenset()) | _roles(given)
+        named[name] = named.get(name, frozenset()) | _roles(name, given)
     if text and not named:
         raise SettingsError(f"{FORM}; leave the setting out to have none")
     return RoleTable(named)
@@ -92,9 +92,9 @@ def needed(needs: Roles) -> str:
     return f"this needs the role {', '.join(others)} or {last}" if others else f"this needs the role {last}"
 
 
-def _roles(given: str) -> Roles:
-    names = [name.strip() for name in given.split("+")]
-    unknown = [name for name in names if name not in set(Role)]
-    if unknown:
-        raise SettingsError(f"the role {unknown[0][:40]!r} is not one of {', '.join(Role)}")
-    return frozenset(map(Role, names))
+def _roles(name: str, given: str) -> Roles:
+    """The roles of a name. What is not a role is not shown: it may be a secret that got here by a slip."""
+    roles = [role.strip() for role in given.split("+")]
+    if not set(roles) <= set(Role):
+        raise SettingsError(f"{name} has a role that is not one of {', '.join(Role)}")
+    return frozenset(map(Role, roles))

@@ -157,13 +157,15 @@ def with_roles(desk):
     return Caller(create_app(replace(desk.door, tokens=lambda: TOKENS, roles=lambda: parse_roles(ROLES))))
 
 
-def test_roles_that_cannot_be_read_close_the_door():
+def test_roles_that_cannot_be_read_close_the_door(capsys):
     settings = {"PIECEWORK_KERNEL_TOKENS": TEXT, "PIECEWORK_KERNEL_TOKEN_ROLES": "ada=boss"}
     with kernel_function("http", settings) as http:
         client = Caller(http.app)
 
         assert client.get("/v0/tools", headers=bearer("client")).status_code == 500
         assert client.get("/v0/health").status_code == 200
+    [line] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert line["settings"].startswith("ada has a role that is not one of client, agent")
     with kernel_function("streams", settings) as streams:
         assert Caller(streams.app).get("/v0/agents/stream", headers=bearer("agent")).status_code == 500
 
@@ -193,7 +195,7 @@ def test_each_start_says_once_when_approval_is_no_boundary(capsys, roles, times)
     ("tokens", "roles", "sentence"),
     [
         ("a=1", "a", "roles must be a comma list of name=role"),
-        ("a=1", "a=boss", "'boss' is not one of client, agent"),
+        ("a=1", "a=boss", "a has a role that is not one of client, agent"),
         ("", "a=agent", "without PIECEWORK_KERNEL_TOKENS the door is open"),
         ("a=1", "a=agent,b=client", "has no token of the name b"),
     ],
