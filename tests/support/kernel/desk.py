@@ -128,11 +128,14 @@ class Desk:
 
 
 class Signing(Caller):
-    """Sends the credential of whose turn it is."""
+    """Sends the credential of whose turn it is, and remembers what was asked."""
 
-    name = ""
+    def __init__(self, app: Any) -> None:
+        super().__init__(app)
+        self.name, self.sent = "", list[tuple[str, str]]()
 
     def request(self, method: str, path: str, **named: Any) -> httpx.Response:
+        self.sent.append((method, path))
         return super().request(method, path, headers={"authorization": f"Bearer secret of {self.name}"}, **named)
 
 

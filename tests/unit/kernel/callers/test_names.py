@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from kernel.http.api import ROUTES
+from kernel.http.routes import DescribedRoute
 from piecework_cli.kernel_executions import line_of
 from tests.support.kernel.desk import GATED, Desk, NamedDesk, Work
 
 TOKENS = ("setup", "ada", "bob")
 
 
+NO_EVENTS = {"/v0/runners/{runner_id}/capabilities", "/v0/runners/{runner_id}/tools", "/v0/runners/{runner_id}"}
 Act = Callable[[], Any]
 
 
@@ -63,6 +66,16 @@ def cancelling(work: Work) -> Act:
     return lambda: work.desk.cancel(work.id)
 
 
+def repeating(desk: NamedDesk) -> tuple[str, Act]:
+    work = desk.work()
+    work.intend("complete")
+    return "", lambda: desk.post(f"/v0/executions/{work.id}/again").json()["id"]
+
+
+def cancelling_all(work: Work) -> Act:
+    return lambda: work.desk.post("/v0/executions/cancel", {"agent_id": "triage", "confirm": 1})
+
+
 def waiting(work: Work) -> Act:
     work.intend("wait", signal_type="go")
     return lambda: work.desk.signal(work.id, "go")
@@ -96,6 +109,8 @@ COMMANDS: dict[str, tuple[Callable[[NamedDesk], tuple[str, Act]], list[str]]] = 
     "approve a remote step": (on_work(answering({"remote": True}, approved=True)), ["step.dispatched"]),
     "deny": (on_work(answering({}, approved=False)), ["step.failed", "execution.resumed"]),
     "cancel": (on_work(cancelling), ["step.cancelled", "execution.cancelled"]),
+    "cancel all": (on_work(cancelling_all), ["execution.cancelled"]),
+    "run again": (repeating, ["execution.created"]),
 }
 
 
@@ -113,6 +128,24 @@ def test_every_event_of_a_command_names_its_caller(command, caller):
     events = desk.events(execution_id or made)[before:]
     assert {event.get("by") for event in events} == {caller}
     assert set(types) <= {event["type"] for event in events}
+
+
+def test_every_route_that_writes_events_is_among_these_commands():
+    asked = set()
+    for prepare, _ in COMMANDS.values():
+        desk = NamedDesk(TOKENS)
+        _, act = prepare(desk)
+        desk.signing.sent.clear()
+        act()
+        asked |= {route.path for method, path in desk.signing.sent for route in ROUTES if matches(route, method, path)}
+
+    assert {route.path for route in ROUTES if "GET" not in route.methods} - NO_EVENTS == asked
+
+
+def matches(route: DescribedRoute, method: str, path: str) -> bool:
+    """Whether a route would serve a request, which none before it does."""
+    serving = [one for one in ROUTES if method in one.methods and one.path_regex.match(path)]
+    return serving[:1] == [route]
 
 
 def test_what_the_kernel_does_by_itself_names_nobody():
