@@ -3,6 +3,7 @@
 FastAPI makes the OpenAPI document of the same routes, which is not a part of the function (`local/openapi/kernel.py`).
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from starlette.routing import Route
 from kernel.http.documented import Described
 from kernel.http.doors import caller_of
 from piecework.edge.roles import Roles
+from piecework.kernel.errors import Unauthorized
 from piecework.kernel.needs import check
 
 Operation = Callable[..., Awaitable[Response]]  # of a request and of what its path names
@@ -24,10 +26,13 @@ class DescribedRoute(Route):
 
     def __init__(self, method: str, path: str, needs: Roles, operation: Operation, about: Described) -> None:
         async def answered(request: Request) -> Response:
+            if needs and "caller" not in request.scope:  # a path that the edge has taken for another
+                raise Unauthorized
             check(caller_of(request), needs)
             return await operation(request, **request.path_params)
 
         super().__init__(path, answered)
+        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z")  # `$` lets a newline follow
         self.methods: set[str] = {method}  # GET does not bring HEAD along
         self.needs, self.operation, self.about = needs, operation, about
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from kernel.http.api import create_app
+from kernel.http.api import create_app, routed
 from local.aws import NotStarted
 from local.gateway.lambdas.variables import ROOT
 from local.openapi.roles import needs_of_routes, table
@@ -108,6 +108,25 @@ def test_the_role_is_checked_before_the_body_is_read(doors):
 def test_who_has_no_token_is_still_refused_as_before(doors):
     assert doors[False].get("/v0/executions").status_code == 401
     assert doors[True].get("/v0/agents/stream").status_code == 401
+
+
+def test_a_path_with_a_newline_at_its_end_is_no_way_around_the_token(doors):
+    for method, path in needs_of_routes():
+        if not path.endswith("/stream"):
+            body = {"json": {"agent_id": "desk"}} if method == "POST" else {}
+            filled = re.sub(r"\{\w+\}", "x", path)
+            for end in ("%0A", "%0D", "%20", "%00"):
+                answer = doors[False].request(method, filled + end, **body)
+
+                assert answer.status_code in (401, 404), (method, path + end, answer.text)
+
+
+def test_a_route_that_the_edge_has_not_seen_serves_nobody():
+    bare = Caller(routed(a_desk().door))
+
+    for method, path in needs_of_routes():
+        if (method, path) not in OPEN and not path.endswith("/stream"):
+            assert bare.request(method, re.sub(r"\{\w+\}", "x", path)).status_code == 401, path
 
 
 def test_a_name_that_has_no_roles_may_read_and_nothing_else(doors):
