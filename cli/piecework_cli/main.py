@@ -7,7 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from piecework.errors import PieceworkError
-from piecework_cli import approvals, contracts, kernel_executions, keys, ledger, payments, policy, tasks
+from piecework_cli import (
+    approvals,
+    contracts,
+    kernel_connections,
+    kernel_executions,
+    keys,
+    ledger,
+    payments,
+    policy,
+    tasks,
+)
 from piecework_cli.target import add_target_options
 
 Commands = argparse._SubParsersAction
@@ -20,6 +30,7 @@ GROUPS: Final[tuple[Callable[["Commands[argparse.ArgumentParser]"], None], ...]]
     policy.add,
     kernel_executions.add,
     approvals.add,
+    kernel_connections.add,
 )
 READER_LEFT: Final = 141  # a shell's status for a program that SIGPIPE ended
 

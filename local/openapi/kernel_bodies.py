@@ -38,6 +38,26 @@ def maybe(schema: Schema, told: str = "") -> Schema:
     return {"anyOf": [schema, {"type": "null"}]} | ({"description": told} if told else {})
 
 
+MORE: Final[Schema] = {"type": "boolean", "description": "there are more than are shown"}
+CONNECTION: Final[Schema] = {
+    "consumer_id": STRING,
+    "connected": {"type": "boolean", "description": "its stream is open; else it may still come back"},
+    "since": {
+        "anyOf": [TIME, {"type": "null"}],
+        "description": "it has come back in time ever since; null where an earlier release opened it",
+    },
+    "lease_until": TIME,
+}
+WORK: Final[Schema] = {
+    "executions": {"type": "array", "items": UUID, "description": "the first 10"},
+    "more_executions": MORE,
+}
+JOB: Final[Schema] = {
+    "id": UUID,
+    "execution_id": UUID,
+    "step_id": {"anyOf": [UUID, {"type": "null"}], "description": "null when the execution has moved on"},
+    "tool_id": {"anyOf": [STRING, {"type": "null"}]},
+}
 ANSWERS: Final[dict[str, Schema]] = {
     "Execution": an_object(
         {
@@ -53,6 +73,52 @@ ANSWERS: Final[dict[str, Schema]] = {
         }
     ),
     "Executions": an_object({"executions": {"type": "array", "items": an_object(ROW)}, "next_cursor": STRING}),
+    "Agents": an_object(
+        {
+            "agents": {
+                "type": "array",
+                "items": an_object(
+                    {
+                        "agent_id": STRING,
+                        "consumers": {"type": "array", "items": an_object({**CONNECTION, **WORK})},
+                        "more_consumers": MORE,
+                        "waiting": {**COUNT, "description": "executions that wait for a consumer, at most 100"},
+                        "more_waiting": MORE,
+                        "hosted": {
+                            "anyOf": [an_object(WORK), {"type": "null"}],
+                            "description": "of a registered executor of this name, what it works on; else null",
+                        },
+                    }
+                ),
+            },
+            "next_cursor": STRING,
+        }
+    ),
+    "Runners": an_object(
+        {
+            "runners": {
+                "type": "array",
+                "items": an_object(
+                    {
+                        "runner_id": STRING,
+                        "connections": {
+                            "type": "array",
+                            "items": an_object(
+                                {
+                                    **CONNECTION,
+                                    "job": {"anyOf": [an_object(JOB), {"type": "null"}]},
+                                    "tools": {"type": "array", "items": STRING, "description": "the first 25"},
+                                    "more_tools": MORE,
+                                }
+                            ),
+                        },
+                        "more_connections": MORE,
+                    }
+                ),
+            },
+            "next_cursor": STRING,
+        }
+    ),
     "Event": an_object(
         {
             "id": UUID,

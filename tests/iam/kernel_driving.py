@@ -45,6 +45,8 @@ def look_around(http: httpx.Client) -> None:
         f"/v0/executions/{execution_id}",
         f"/v0/executions/{execution_id}/events",
         "/v0/approvals",
+        "/v0/agents",
+        "/v0/runners",
         "/v0/tools",
         "/v0/ready",
         "/metrics",

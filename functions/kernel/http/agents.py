@@ -1,21 +1,27 @@
-"""/v0/agents…: intents and results of local steps (specification sections 2.9 and 2.10)."""
+"""/v0/agents…: who is connected; intents and results of local steps (specification sections 2.9 and 2.10)."""
 
 from typing import Annotated, Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kernel.http.documented import answers, takes
+from kernel.http.documented import answers, asks, query, takes
 from kernel.http.doors import caller_of, door_of
 from kernel.http.edge import Line
 from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import ID_LENGTH, Body, Rule
+from kernel.http.views import agent_body
+from piecework.kernel.edge import natural
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.needs import AGENTS
+from piecework.kernel.needs import AGENTS, READERS
 
 INTENTS: Final = ("invoke_tool", "wait", "complete", "fail")
 ERROR_BYTES: Final = 4_096
+OWNERS: Final = 20  # agents or runners on a page: each costs requests of its own
+OWNERS_MOST: Final = 50
+OWNERS_LIMIT: Final = query(f"a number; {OWNERS} unless it is one, {OWNERS_MOST} at most; a page may hold fewer")
+CURSOR: Final = query("the next_cursor of the page before")
 
 routes = Routes()
 
@@ -60,6 +66,14 @@ class StepResultBody(Body):
     error: str = ""
 
 
+@routes.get("/v0/agents", READERS, answers("Agents", 400), asks(cursor=CURSOR, limit=OWNERS_LIMIT))
+async def agents(request: Request) -> Response:
+    """A page of agents by id: who is connected for each, what they work on, how many executions wait."""
+    door, query = door_of(request), request.query_params
+    page, cursor = await door.call(door.connected().agents, query.get("cursor", ""), owners_limit(query.get("limit")))
+    return Line({"agents": [agent_body(shown) for shown in page], "next_cursor": cursor})
+
+
 @routes.post("/v0/agents/intent", AGENTS, answers("IntentResult", 400, 404, 409), takes(IntentBody))
 async def intent(request: Request) -> Response:
     """Invoke a tool, wait, complete or fail."""
@@ -80,6 +94,11 @@ async def step_result(request: Request) -> Response:
     by = caller_of(request).name
     await door.call(door.kernel.step_result, *ids, bool(body.success), body.data, body.error, by)
     return Line({"status": "ok"})
+
+
+def owners_limit(text: str | None) -> int:
+    """How many agents or runners a page may hold."""
+    return natural(text, OWNERS, OWNERS_MOST) or OWNERS
 
 
 def _intent(part: IntentPart) -> Intent:

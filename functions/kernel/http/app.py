@@ -18,6 +18,7 @@ app = create_app(
         runners=door.runners,
         counters=door.counters,
         dispatcher=door.dispatcher,
+        connected=lambda: door.connected,
         ready=lambda: door.executions.read("ready"),
         tokens=door.tokens,
         roles=lambda: door.roles,

@@ -1,7 +1,9 @@
 """What the routes stand on, and how they call it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -13,6 +15,9 @@ from piecework.kernel.model.ports import Counters, Runners
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel
 from piecework.values import dataclass
+
+if TYPE_CHECKING:
+    from piecework.kernel.service.connected import Connected
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,6 +31,7 @@ class Door:
     runners: Runners
     counters: Counters
     dispatcher: Queues
+    connected: Callable[[], Connected]
     ready: Callable[[], object]  # raises Unavailable when storage does not answer
     tokens: Callable[[], Tokens] = tuple
     roles: Callable[[], RoleTable] = RoleTable

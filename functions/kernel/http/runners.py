@@ -1,4 +1,4 @@
-"""/v0/runners… and /v0/tools: results of jobs, capabilities, the tool directory (sections 2.11 to 2.15)."""
+"""/v0/runners… and /v0/tools: who is connected, results, capabilities, the tool directory (sections 2.11 to 2.15)."""
 
 import re
 from datetime import datetime
@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from kernel.http.agents import CURSOR as NEXT
+from kernel.http.agents import OWNERS_LIMIT, owners_limit
 from kernel.http.directory import link_to, page_of
 from kernel.http.documented import answers, asks, done, query, takes
 from kernel.http.doors import caller_of, door_of
@@ -15,10 +17,11 @@ from kernel.http.edge import Line
 from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import Body, Id, Rule
+from kernel.http.views import runner_body
 from piecework.kernel.edge import checked_id
 from piecework.kernel.errors import NotFound
 from piecework.kernel.model.ports import ToolEntry
-from piecework.kernel.needs import ANY_ROLE, FORGETS_RUNNERS, RUNNERS
+from piecework.kernel.needs import ANY_ROLE, FORGETS_RUNNERS, READERS, RUNNERS
 
 MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 
@@ -92,6 +95,14 @@ class ToolsBody(Body):
     NEEDED = ("tools",)
 
     tools: Annotated[list[Tool] | None, MOST] = None
+
+
+@routes.get("/v0/runners", READERS, answers("Runners", 400), asks(cursor=NEXT, limit=OWNERS_LIMIT))
+async def runners(request: Request) -> Response:
+    """A page of runners by id: their connections, the job in the hand of each, and the tools that it offers."""
+    door, query = door_of(request), request.query_params
+    page, cursor = await door.call(door.connected().runners, query.get("cursor", ""), owners_limit(query.get("limit")))
+    return Line({"runners": [runner_body(shown) for shown in page], "next_cursor": cursor})
 
 
 @routes.post("/v0/runners/steps/{step_id}/started", RUNNERS, answers("Done", 400, 404), takes(StartedBody))

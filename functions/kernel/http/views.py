@@ -1,12 +1,21 @@
 """Executions, events and tools as clients see them (specification sections 2 and 4.1)."""
 
+from __future__ import annotations
+
 import json
+from typing import TYPE_CHECKING, Final
 
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
-from piecework.kernel.model.changes import Decided
-from piecework.kernel.model.ports import Approval, Details, Summary, ToolEntry
-from piecework.kernel.model.questions import Question, beginning
+from piecework.kernel.model.questions import beginning
+
+if TYPE_CHECKING:
+    from piecework.kernel.model.changes import Decided
+    from piecework.kernel.model.ports import Approval, Consumer, Details, RunnerConnection, Summary, ToolEntry
+    from piecework.kernel.model.questions import Question
+    from piecework.kernel.service.connected import AgentShown, ConsumerShown, LinkShown, RunnerShown, Some
+
+TOOLS_SHOWN: Final = 25  # of a connection; a page of 100 connections fits an answer, whatever the ids hold
 
 
 def execution_body(view: Details) -> dict[str, Json]:
@@ -37,6 +46,60 @@ def row_body(row: Summary) -> dict[str, Json]:
         "created_at": rfc3339(row.created_at_ms),
         "updated_at": rfc3339(row.updated_at_ms),
     }
+
+
+def agent_body(agent: AgentShown) -> dict[str, Json]:
+    """An agent in a list; `since` is null where earlier code has opened the connection."""
+    return {
+        "agent_id": agent.id,
+        "consumers": [_consumer_body(shown) for shown in agent.consumers],
+        "more_consumers": agent.more_consumers,
+        "waiting": agent.waiting,
+        "more_waiting": agent.more_waiting,
+        "hosted": _work_body(agent.hosted) if agent.hosted else None,
+    }
+
+
+def runner_body(runner: RunnerShown) -> dict[str, Json]:
+    """A runner in a list."""
+    return {
+        "runner_id": runner.id,
+        "connections": [_link_body(shown) for shown in runner.links],
+        "more_connections": runner.more_links,
+    }
+
+
+def _consumer_body(shown: ConsumerShown) -> dict[str, Json]:
+    return _connection_body(shown.consumer.consumer_id, shown.is_connected, shown.consumer) | _work_body(shown.work)
+
+
+def _link_body(shown: LinkShown) -> dict[str, Json]:
+    linked = shown.linked
+    job: dict[str, Json] = {
+        "id": linked.job_id,
+        "execution_id": linked.execution_id,
+        "step_id": shown.step.id if shown.step else None,
+        "tool_id": shown.step.tool_id if shown.step else None,
+    }
+    return {
+        **_connection_body(linked.connection.consumer_id, shown.is_connected, linked),
+        "job": job if linked.job_id else None,
+        "tools": sorted(linked.tools)[:TOOLS_SHOWN],
+        "more_tools": len(linked.tools) > TOOLS_SHOWN,
+    }
+
+
+def _connection_body(consumer_id: str, is_connected: bool, found: Consumer | RunnerConnection) -> dict[str, Json]:
+    return {
+        "consumer_id": consumer_id,
+        "connected": is_connected,
+        "since": rfc3339(found.since_ms) if found.since_ms else None,
+        "lease_until": rfc3339(found.lease_until_ms),
+    }
+
+
+def _work_body(work: Some) -> dict[str, Json]:
+    return {"executions": list(work.shown), "more_executions": work.more}
 
 
 def tool_body(tool: ToolEntry) -> dict[str, Json]:

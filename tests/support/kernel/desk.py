@@ -63,6 +63,7 @@ class Desk:
             stage.store.runners,
             stage.store.counters,
             stage.dispatcher,
+            connected=lambda: stage.door.connected,
             ready=lambda: None,
             tokens=lambda: tokens,
             clock=stage.clock,

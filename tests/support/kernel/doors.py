@@ -9,7 +9,7 @@ from piecework.kernel.wiring import KernelDoor
 from tests.support.kernel.hints import FakeHints
 from tests.support.kernel.policies import FakeRateWindows
 
-PORTS = ("executions", "agents", "runners", "outbox", "counters", "due_times")
+PORTS = ("executions", "agents", "runners", "outbox", "connections", "counters", "due_times")
 
 
 class Allowing:

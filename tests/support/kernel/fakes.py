@@ -8,15 +8,17 @@ store.on_commit = crash       # called with the change before (False) and after 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import RLock
 from typing import Any
 
+from piecework.clock import DAY_MS
 from piecework.durable.due import Due
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
+from piecework.kernel.errors import Invalid
 from piecework.kernel.model import ports
 from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, JobPush, Push, QueuedJob, StepRecord
 from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id
@@ -41,7 +43,7 @@ from piecework.kernel.model.ports import (
     ToolEntry,
     VersionConflict,
 )
-from piecework.kernel.model.state import Connection, Execution, Status
+from piecework.kernel.model.state import Connection, Execution, Status, Step
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import NAME_KEPT_MS, KernelSettings
 from piecework.kernel.store import keys
@@ -76,6 +78,7 @@ class KernelStore:
     links: dict[Connection, RunnerConnection] = field(default_factory=dict)
     known_tools: dict[str, tuple[str, ...]] = field(default_factory=dict)
     published: dict[str, list[ToolEntry]] = field(default_factory=dict)
+    seen: dict[tuple[str, str], int] = field(default_factory=dict)  # kind and id: when it connected
     jobs: list[QueuedJob] = field(default_factory=list)
     answered: dict[tuple[str, str], Approval] = field(default_factory=dict)
     boxes: dict[Place, dict[str, Message]] = field(default_factory=dict)
@@ -95,6 +98,10 @@ class KernelStore:
     @property
     def runners(self) -> FakeRunners:
         return FakeRunners(self)
+
+    @property
+    def connections(self) -> FakeConnections:
+        return FakeConnections(self)
 
     @property
     def outbox(self) -> FakeOutbox:
@@ -289,9 +296,10 @@ class FakeAgents(Agents):
     ) -> tuple[Consumer, Consumer | None]:
         with self._store.lock:
             replaced = self.find(agent_id, consumer_id)
+            self._store.seen["agent", agent_id] = self._store.clock()
             until_ms = self._keep_name(agent_id, replaced, by) if by else 0
-            generation = next(self._store.generations)
-            consumer = Consumer(agent_id, consumer_id, generation, lease_until_ms, True, 0, by, until_ms)
+            generation, since = next(self._store.generations), _since(replaced, self._store.clock())
+            consumer = Consumer(agent_id, consumer_id, generation, lease_until_ms, True, 0, by, until_ms, since)
             self._store.consumers[agent_id, consumer_id] = consumer
             self._store.due_times.put(Due(lease_until_ms, AGENT_DUE, pair_id(agent_id, consumer_id)))
             return consumer, replaced
@@ -416,8 +424,10 @@ class FakeRunners(Runners):
             job = (replaced.job_id, replaced.execution_id) if replaced and not replaced.is_open else ("", "")
             offered = tuple(dict.fromkeys([*tools, *known]))
             generation = next(store.generations)
+            store.seen["runner", connection.runner_id] = store.clock()
+            since = {"since_ms": _since(replaced, store.clock())} if hasattr(RunnerConnection, "since_ms") else {}
             linked = RunnerConnection(
-                connection, generation, lease_until_ms, True, offered, *job, connected_at_ms=store.clock()
+                connection, generation, lease_until_ms, True, offered, *job, connected_at_ms=store.clock(), **since
             )
             store.links[connection] = linked
             due = Due(lease_until_ms, RUNNER_DUE, pair_id(connection.runner_id, connection.consumer_id))
@@ -526,6 +536,7 @@ class FakeRunners(Runners):
         with self._store.lock:
             if self._store.known_tools.pop(runner_id, None) is None:
                 return False
+            self._store.seen.pop(("runner", runner_id), None)
             for linked in self.connections(runner_id):
                 del self._store.links[linked.connection]
             self._store.published.pop(runner_id, None)
@@ -545,6 +556,52 @@ class FakeRunners(Runners):
                 found, lease_until_ms=until_ms, is_open=is_open, **_undoubted(found)
             )
             return True
+
+
+class FakeConnections(getattr(ports, "Connections", object)):  # earlier versions of the product have none
+    """What lists show of connections, in memory."""
+
+    def __init__(self, store: KernelStore) -> None:
+        self._store = store
+
+    def agents(self, after: str, limit: int, hosted: Collection[str]) -> ports.Owners:
+        return self._owners("agent", after, limit, hosted)
+
+    def runners(self, after: str, limit: int) -> ports.Owners:
+        return self._owners("runner", after, limit, ())
+
+    def consumers(self, agent_id: str, most: int) -> list[Consumer]:
+        return sorted(self._store.agents.consumers(agent_id), key=lambda one: keys.key_part(one.consumer_id))[:most]
+
+    def waiting(self, agent_id: str, most: int) -> int:
+        with self._store.lock:
+            executions = [kept.execution for kept in self._store.kept.values()]
+        return min(most, sum(one.agent_id == agent_id and one.is_waiting for one in executions))
+
+    def sessions(self, agent_id: str, consumer_id: str, most: int) -> list[str]:
+        return self._store.agents.sessions(agent_id, consumer_id)[:most]
+
+    def links(self, runner_id: str, most: int) -> list[RunnerConnection]:
+        found = self._store.runners.connections(runner_id)
+        return sorted(found, key=lambda one: keys.key_part(one.connection.consumer_id))[:most]
+
+    def steps(self, execution_ids: Sequence[str]) -> Mapping[str, tuple[Step, ...]]:
+        assert len(execution_ids) <= 100
+        with self._store.lock:
+            found = {name: self._store.kept[name].execution for name in execution_ids if name in self._store.kept}
+        return {name: tuple(execution.steps.values()) for name, execution in found.items()}
+
+    def _owners(self, kind: str, after: str, limit: int, more: Collection[str]) -> ports.Owners:
+        if after and not keys.OWNER_KEY.fullmatch(after):
+            raise Invalid("the cursor is not one that this door has given")
+        with self._store.lock:
+            listed = [one for (of, one), at in self._store.seen.items() if of == kind and self._is_late(at)]
+        names = {keys.key_part(name): name for name in (*listed, *more) if keys.key_part(name) > after}
+        page = tuple(ports.Owner(names[key], key) for key in sorted(names)[:limit])
+        return ports.Owners(page, page[-1].key if len(names) > limit else "")
+
+    def _is_late(self, at_ms: int) -> bool:
+        return (at_ms + 30 * DAY_MS) // 1000 > self._store.clock() / 1000
 
 
 class FakeOutbox(Outbox):
@@ -629,6 +686,10 @@ def _check_rows(rows: Sequence[Any]) -> None:
     """As DynamoDB does: a transaction writes each row once, and up to 100 of them."""
     if len(set(rows)) < len(rows) or len(rows) > 100:
         raise PieceworkError("the kernel table refuses this request for good")
+
+
+def _since(replaced: Consumer | RunnerConnection | None, now_ms: int) -> int:
+    return replaced.since_ms if replaced and replaced.lease_until_ms > now_ms else now_ms
 
 
 def _is_same_lease(found: Consumer | RunnerConnection | None, asked: Consumer | RunnerConnection) -> bool:

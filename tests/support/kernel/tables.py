@@ -10,6 +10,7 @@ from piecework.aws.table import THE_KERNEL, Table
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store.agents import KernelAgents
 from piecework.kernel.store.counters import KernelCounters
+from piecework.kernel.store.listing.connected import KernelConnections
 from piecework.kernel.store.outbox import KernelOutbox
 from piecework.kernel.store.runners import KernelRunners
 from piecework.kernel.store.table import KernelTable
@@ -69,6 +70,7 @@ class KernelTables:
     executions: KernelTable
     agents: KernelAgents
     runners: KernelRunners
+    connections: KernelConnections
     outbox: KernelOutbox
     counters: KernelCounters
     due_times: DueTable
@@ -89,6 +91,7 @@ def new_tables(
         executions=KernelTable(rows, due, values, settings or KernelSettings()),
         agents=KernelAgents(rows, due_times, clock),
         runners=KernelRunners(rows, values, due_times, clock),
+        connections=KernelConnections(rows, clock),
         outbox=KernelOutbox(rows),
         counters=KernelCounters(rows),
         due_times=due_times,

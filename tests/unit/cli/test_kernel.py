@@ -312,3 +312,60 @@ def test_a_label_without_a_value_is_named(door, capsys):
     assert main(["exec", "cancel-all", "--label", "env"]) == 1
 
     assert "KEY:VALUE" in capsys.readouterr().err and not door.asked
+
+
+CONNECTED = {"connected": True, "since": "2026-03-02T08:11:05.000Z", "lease_until": "2026-03-02T08:11:17.000Z"}
+NO_WORK = {"executions": [], "more_executions": False}
+AGENT = {
+    "agent_id": "triage",
+    "consumers": [
+        {"consumer_id": "one", **CONNECTED, "executions": ["e1", "e2"], "more_executions": True},
+        {"consumer_id": "two", **CONNECTED, "connected": False, "since": None, **NO_WORK},
+    ],
+    "more_consumers": True,
+    "waiting": 100,
+    "more_waiting": True,
+    "hosted": None,
+}
+DESK = {**AGENT, "agent_id": "desk", "consumers": [], "more_consumers": False, "waiting": 0, "more_waiting": False}
+
+
+def test_agents_are_listed_with_their_consumers_and_their_work_over_all_pages(door, capsys):
+    hosted = {**DESK, "hosted": {"executions": ["e3"], "more_executions": False}}
+    door.say(
+        "GET /v0/agents", {"agents": [AGENT], "next_cursor": "more"}, {"agents": [hosted, DESK], "next_cursor": ""}
+    )
+
+    assert main(["agents", "ls"]) == 0
+
+    lease = "until 2026-03-02T08:11:17.000Z"
+    assert capsys.readouterr().out.splitlines() == [
+        "triage  100+ waiting",
+        f"  one  connected  since 2026-03-02T08:11:05.000Z  {lease}  e1 e2 …",
+        f"  two  away  since unknown  {lease}",
+        "  …",
+        "desk  0 waiting  hosted  e3",
+        "desk  0 waiting",
+    ]
+    assert [asked.get("cursor") for _, _, asked, *_ in door.asked] == [None, ["more"]]
+
+
+def test_runners_are_listed_with_the_job_in_the_hand_of_each_connection(door, capsys):
+    job = {"id": "j1", "execution_id": "e1", "step_id": "s1", "tool_id": "geo.lookup"}
+    idle = {"consumer_id": "one", **CONNECTED, "job": None, "tools": [], "more_tools": False}
+    busy = {**idle, "consumer_id": "two", "job": job, "tools": ["geo.lookup", "web.search"], "more_tools": True}
+    gone = {**idle, "consumer_id": "three", "job": {**job, "step_id": None, "tool_id": None}}
+    geo = {"runner_id": "geo-1", "connections": [idle, busy, gone], "more_connections": False}
+    door.say("GET /v0/runners", {"runners": [geo], "next_cursor": ""})
+
+    assert main(["runners", "ls"]) == 0
+
+    times = "connected  since 2026-03-02T08:11:05.000Z  until 2026-03-02T08:11:17.000Z"
+    assert capsys.readouterr().out.splitlines() == [
+        "geo-1",
+        f"  one  {times}  idle  offers nothing",
+        f"  two  {times}  geo.lookup of e1  offers geo.lookup,web.search,…",
+        f"  three  {times}  a step that is gone of e1  offers nothing",
+    ]
+    assert main(["runners", "ls", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == geo

@@ -50,7 +50,16 @@ def _shown(kind: Kind) -> str:
 def _served(stage: KernelStage) -> Iterator[str]:
     """The door of a kernel, over HTTP."""
     caller = Caller(
-        create_app(Door(stage.kernel, stage.store.runners, stage.store.counters, stage.dispatcher, ready=lambda: None))
+        create_app(
+            Door(
+                stage.kernel,
+                stage.store.runners,
+                stage.store.counters,
+                stage.dispatcher,
+                connected=lambda: stage.door.connected,
+                ready=lambda: None,
+            )
+        )
     )
 
     def answer(handler) -> None:

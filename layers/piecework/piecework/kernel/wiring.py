@@ -25,7 +25,7 @@ from piecework.errors import PieceworkError, SettingsError
 from piecework.extend.manifest import Bundle, load
 from piecework.kernel.hosted.wakes import Hosting, wakes
 from piecework.kernel.model.due_times import message_of
-from piecework.kernel.model.ports import Agents, Counters, Executions, Outbox, Runners, Stores
+from piecework.kernel.model.ports import Agents, Connections, Counters, Executions, Outbox, Runners, Stores
 from piecework.kernel.service.assigning import RoundRobin, assign
 from piecework.kernel.service.commits import Commits, Environment
 from piecework.kernel.service.dispatching import Queues, dispatch
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from piecework.kernel.policy.rules import Policy
     from piecework.kernel.policy.verdicts import Call, Verdict
     from piecework.kernel.policy.windows import RateWindows
+    from piecework.kernel.service.connected import Connected
     from piecework.kernel.service.effects import Effect
     from piecework.kernel.streams.liveness import Liveness
     from piecework.kernel.streams.opening import Streams
@@ -165,6 +166,19 @@ class KernelDoor:
     @cached_property
     def runners(self) -> Runners:
         return KernelRunners(self._table, self._values, self.due_times, self.clock)
+
+    @cached_property
+    def connections(self) -> Connections:
+        from piecework.kernel.store.listing.connected import KernelConnections
+
+        return KernelConnections(self._table, self.clock)
+
+    @cached_property
+    def connected(self) -> Connected:
+        """Lists who is connected."""
+        from piecework.kernel.service.connected import Connected
+
+        return Connected(self.connections, self.clock, self.hosted_names)
 
     @cached_property
     def outbox(self) -> Outbox:

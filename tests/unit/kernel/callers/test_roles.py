@@ -36,6 +36,7 @@ EXPECTED = {  # written down once more by hand: a slip in a declaration must not
     "GET /v0/executions/{execution_id}/approvals/{step_id}": "client approver viewer operator",
     "GET /v0/executions/{execution_id}/stream": "client approver viewer operator",
     "GET /v0/approvals": "client approver viewer operator",
+    "GET /v0/agents": "client approver viewer operator",
     "POST /v0/agents/intent": "agent",
     "POST /v0/agents/step-result": "agent",
     "GET /v0/agents/stream": "agent",
@@ -44,6 +45,7 @@ EXPECTED = {  # written down once more by hand: a slip in a declaration must not
     "POST /v0/runners/{runner_id}/capabilities": "runner",
     "POST /v0/runners/{runner_id}/tools": "runner",
     "DELETE /v0/runners/{runner_id}": "runner operator",
+    "GET /v0/runners": "client approver viewer operator",
     "GET /v0/runners/stream": "runner",
     "GET /v0/tools": "client agent runner approver viewer operator",
 }

@@ -3,7 +3,7 @@
 The adapters lie in `kernel/store`, the in-memory twins in the tests' support; both pass the same contract tests.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from piecework.jsons import Json
@@ -19,7 +19,7 @@ from piecework.kernel.model.changes import (
 )
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.questions import Question
-from piecework.kernel.model.state import Connection, Execution, Status
+from piecework.kernel.model.state import Connection, Execution, Status, Step
 from piecework.values import dataclass, field
 
 
@@ -147,6 +147,7 @@ class Consumer:
     doubted_until_ms: int = 0  # somebody has found this very lease about to lapse; the stream may answer until then
     by: str = ""  # the name of the token that it has connected with
     named_until_ms: int = 0  # that name is kept for the agent until then
+    since_ms: int = 0  # it has come back in time ever since; 0: unknown, opened by earlier code
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +257,7 @@ class RunnerConnection:
     execution_id: str = ""  # of that job
     connected_at_ms: int = 0
     doubted_until_ms: int = 0  # as a consumer's
+    since_ms: int = 0  # as a consumer's
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +327,53 @@ class Runners(Protocol):
 
     def delete(self, runner_id: str) -> bool:
         """Remove a runner, its connections and its part of the directory; False when it was never seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An agent or a runner that has had a connection lately."""
+
+    id: str
+    key: str  # its place in the list
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """A page of them, and the key after which the next one begins; empty at the end."""
+
+    page: tuple[Owner, ...]
+    then: str
+
+
+class Connections(Protocol):
+    """What lists show of connections; each call is a bounded number of requests, whatever is stored."""
+
+    def agents(self, after: str, limit: int, hosted: Collection[str]) -> Owners:
+        """Agents that have connected in the last 30 days, and hosted ones, by key, strictly after that one.
+
+        A page may hold fewer than the limit, and even none, before the end.
+
+        Raises:
+            Invalid: no agent can have that key.
+        """
+
+    def runners(self, after: str, limit: int) -> Owners:
+        """The same of runners; one that was deleted is not among them."""
+
+    def consumers(self, agent_id: str, most: int) -> list[Consumer]:
+        """The first of an agent's consumers, lapsed ones too."""
+
+    def waiting(self, agent_id: str, most: int) -> int:
+        """How many executions wait for a consumer of the agent, counted up to that number."""
+
+    def sessions(self, agent_id: str, consumer_id: str, most: int) -> list[str]:
+        """The first of the executions that hold a session of this consumer."""
+
+    def links(self, runner_id: str, most: int) -> list[RunnerConnection]:
+        """Some of a runner's connections: that many, or fewer where they offer many tools."""
+
+    def steps(self, execution_ids: Sequence[str]) -> Mapping[str, tuple[Step, ...]]:
+        """The active steps of up to 100 executions; those that are gone are left out."""
 
 
 @dataclass(frozen=True, slots=True)

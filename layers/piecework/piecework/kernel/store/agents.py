@@ -36,12 +36,13 @@ class KernelAgents(Agents):
     ) -> tuple[Consumer, Consumer | None]:
         self._due_times.put(Due(lease_until_ms, AGENT_DUE, pair_id(agent_id, consumer_id)))
         for attempt in range(TRIES):
-            old = self.find(agent_id, consumer_id)
-            generation = max(self._clock(), old.generation + 1 if old else 1)
-            named_until_ms = self._keep_name(agent_id, old, by) if by else 0
-            made = Consumer(agent_id, consumer_id, generation, lease_until_ms, True, 0, by, named_until_ms)
+            row, now = self._table.get(*keys.consumer(agent_id, consumer_id)), self._clock()
+            old, noted = consumer_from(row) if row else None, leases.note(self._table, keys.AGENTS, agent_id, row, now)
+            generation = max(now, old.generation + 1 if old else 1)
+            named, since = self._keep_name(agent_id, old, by) if by else 0, leases.since(row, now)
+            made = Consumer(agent_id, consumer_id, generation, lease_until_ms, True, 0, by, named, since)
             values = {"generation": old.generation} if old else None
-            item = _item(made) | {"write": new_write()}
+            item = _item(made) | {"noted_at": noted, "write": new_write()}
             if self._table.put(item, leases.SAME if old else ABSENT, values).done:
                 return made, old
             self._table.pause(attempt)
@@ -144,6 +145,7 @@ def _item(consumer: Consumer) -> Item:
         "lease_until": consumer.lease_until_ms,
         "is_open": consumer.is_open,
         **({"by": consumer.by, "named_until": consumer.named_until_ms} if consumer.by else {}),
+        "since": consumer.since_ms,
     }
 
 
@@ -158,4 +160,5 @@ def consumer_from(item: Item) -> Consumer:
         doubted_until_ms=leases.doubted_until(item),
         by=item.get("by", ""),
         named_until_ms=item.get("named_until", 0),
+        since_ms=item.get("since", 0),
     )

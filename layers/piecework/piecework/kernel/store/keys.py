@@ -18,6 +18,8 @@
 | NAMES#…         | …                     | a name of a token by which the agent has connected (TTL)               |
 | HELD#…          | execution             | an execution whose session the consumer holds                          |
 | OUT#kind#…      | time#execution#…      | a message for a consumer or connection (TTL)                           |
+| AGENTS#shard    | …                     | that an agent has had a connection lately (TTL)                        |
+| RUNNERS#shard   | …                     | the same of a runner                                                   |
 | RUN#…           | LINK#…                | a runner's connection                                                  |
 |                 | RUNNER                | that it was seen, and its last list of tools                           |
 | TOOL#…          | generation#…          | a connection that offers the tool: a hint, the link tells              |
@@ -51,6 +53,7 @@ CONSUMERS: Final = "C#"
 TURN: Final = "T"
 WAITING: Final = "W#"
 LINKS: Final = "LINK#"
+AFTER_LINKS: Final = "LINK$"
 APPROVALS: Final = "APPROVALS"
 ANSWERED: Final = "ANSWERED"
 DIRECTORY: Final = "DIRECTORY"
@@ -60,6 +63,11 @@ BY_AGENT: Final = Index("ByAgent", "agent_id", "created_id")
 BY_STATUS: Final = Index("ByStatus", "status_shard", "created_id")
 COUNT_PARTS: Final = 16  # partitions of numbers: each command writes 2 units of them, and would be refused with them
 LIST_SHARDS: Final = 4  # of the indexes ByAge and ByStatus: some 4,000 index writes a second each; a list reads all
+
+OWNER_SHARDS: Final = 16  # of the rows by which lists find agents and runners
+OWNER_KEY: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}|~[0-9a-f]{40}")
+AGENTS: Final = "AGENTS"
+RUNNERS: Final = "RUNNERS"
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")
 
@@ -139,6 +147,17 @@ def consumer(agent_id: str, consumer_id: str) -> Key:
 def served(agent_id: str, name: str) -> Key:
     """That an agent has connected by the token of a name."""
     return f"NAMES#{key_part(agent_id)}", key_part(name)
+
+
+def owner(kind: str, id_: str) -> Key:
+    """That an agent or a runner (`AGENTS`, `RUNNERS`) has had a connection."""
+    part = key_part(id_)
+    return owners(kind)[zlib.crc32(part.encode()) % OWNER_SHARDS], part
+
+
+def owners(kind: str) -> list[str]:
+    """The partitions of all that have had a connection."""
+    return [f"{kind}#{shard:02d}" for shard in range(OWNER_SHARDS)]
 
 
 def waiting(agent_id: str, created_at_ms: int, execution_id: str) -> Key:

@@ -2,6 +2,9 @@
 
 A connection's row holds `generation`, `lease_until` (ms), `is_open`, and once its lease seemed to lapse `doubted_lease`
 and `doubted_until`. A marked row holds `claimed_until` (ms) and `claim`.
+
+Lists find who has connected by a row per agent and runner. Each connection writes it before its own first row, and
+again at times, for it expires; `noted_at` (ms) tells when it last did.
 """
 
 from __future__ import annotations
@@ -11,14 +14,32 @@ from typing import Final
 
 from piecework.aws.attributes import Item
 from piecework.aws.table import TRIES, Table
-from piecework.aws.writes import PRESENT, Key, Update, new_write
+from piecework.aws.writes import PRESENT, Key, Update, at, new_write
+from piecework.clock import DAY_MS
+from piecework.kernel.store import keys
 
 UNCLAIMED: Final = f"{PRESENT} AND (attribute_not_exists(claimed_until) OR claimed_until <= :now OR claim = :token)"
 SAME: Final = "generation = :generation"
 SAME_AND_LAPSED: Final = f"{SAME} AND lease_until <= :until"
 SAME_AND_OPEN: Final = f"{SAME} AND is_open = :true"
 SAME_LEASE: Final = f"{SAME_AND_OPEN} AND lease_until = :lease"
+NOTED_MS: Final = 3_600_000  # a connection that is opened anew this long after its agent was noted notes it again
+LISTED_MS: Final = 30 * DAY_MS  # an agent or a runner without a new connection leaves the lists
 DOUBT: Final = "SET doubted_lease = :lease, doubted_until = :until"
+
+
+def note(table: Table, kind: str, id_: str, row: Item | None, now_ms: int) -> int:
+    """See that lists find the agent or runner of a connection whose row that is; returns the row's new `noted_at`."""
+    noted = int(row.get("noted_at", 0)) if row else 0
+    if noted > now_ms - NOTED_MS:
+        return noted
+    table.put(at(keys.owner(kind, id_)) | {"name": id_, "expires_at": (now_ms + LISTED_MS) // 1000})
+    return now_ms
+
+
+def since(row: Item | None, now_ms: int) -> int:
+    """When a connection that is opened now began, as its row has it; over a row of earlier code: now."""
+    return int(row.get("since", now_ms)) if row and row["lease_until"] > now_ms else now_ms
 
 
 def claim(table: Table, key: Key, now_ms: int, until_ms: int) -> bool:

@@ -37,13 +37,16 @@ class Links:
     def open(self, wanted: RunnerConnection, now_ms: int) -> tuple[RunnerConnection, RunnerConnection | None]:
         """Put a connection in place of what is there; a job survives what had ended, not what was still open."""
         for attempt in range(TRIES):
-            old = self.find(wanted.connection)
-            made = replace(wanted, generation=max(now_ms, old.generation + 1 if old else 1))
+            row = self._table.get(*_key(wanted.connection))
+            old = linked_from(row) if row else None
+            noted = leases.note(self._table, keys.RUNNERS, wanted.connection.runner_id, row, now_ms)
+            generation, since = max(now_ms, old.generation + 1 if old else 1), leases.since(row, now_ms)
+            made = replace(wanted, generation=generation, since_ms=since)
             if old and not old.is_open:
                 made = replace(made, job_id=old.job_id, execution_id=old.execution_id)
             self._table.put_all([_offer(made, tool_id) for tool_id in made.tools])
             values = {"generation": old.generation, "job": old.job_id} if old else None
-            item = _item(made) | {"write": new_write()}
+            item = _item(made) | {"noted_at": noted, "write": new_write()}
             if self._table.put(item, SAME_AND_UNCHANGED if old else ABSENT, values).done:
                 self._drop_offers(old)
                 return made, old
@@ -85,12 +88,12 @@ class Links:
     def find(self, connection: Connection) -> RunnerConnection | None:
         """A connection."""
         item = self._table.get(*_key(connection))
-        return _linked(item) if item else None
+        return linked_from(item) if item else None
 
     def of(self, runner_id: str) -> list[RunnerConnection]:
         """A runner's connections."""
-        rows = self._table.query(keys.runner(runner_id), before="LINK$", page=PAGE)
-        return sorted(map(_linked, rows), key=lambda linked: linked.generation)
+        rows = self._table.query(keys.runner(runner_id), before=keys.AFTER_LINKS, page=PAGE)
+        return sorted(map(linked_from, rows), key=lambda linked: linked.generation)
 
     def offering(self, tool_id: str, now_ms: int) -> list[RunnerConnection]:
         """Connections that offer a tool, in connection order."""
@@ -100,7 +103,7 @@ class Links:
         offering: list[RunnerConnection] = []
         for hint, place in zip(hints, places, strict=True):
             generation = int(hint["sk"].partition("#")[0])
-            linked = _linked(found[place]) if place in found else None
+            linked = linked_from(found[place]) if place in found else None
             if linked is not None and linked.generation == generation:
                 offering += [linked] if tool_id in linked.tools else []
             elif generation < now_ms - STALE_MS:
@@ -156,10 +159,12 @@ def _item(linked: RunnerConnection) -> Item:
         "job_id": linked.job_id,
         "execution_id": linked.execution_id,
         "connected_at": linked.connected_at_ms,
+        "since": linked.since_ms,
     }
 
 
-def _linked(item: Item) -> RunnerConnection:
+def linked_from(item: Item) -> RunnerConnection:
+    """A stored connection."""
     return RunnerConnection(
         connection=Connection(item["runner"], item["consumer"]),
         generation=item["generation"],
@@ -170,4 +175,5 @@ def _linked(item: Item) -> RunnerConnection:
         execution_id=item["execution_id"],
         connected_at_ms=item["connected_at"],
         doubted_until_ms=leases.doubted_until(item),
+        since_ms=item.get("since", 0),
     )

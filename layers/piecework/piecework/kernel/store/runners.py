@@ -133,6 +133,7 @@ class KernelRunners(Runners):
     def delete(self, runner_id: str) -> bool:
         if not self._table.delete(keys.seen(runner_id), PRESENT).done:
             return False
+        self._table.delete(keys.owner(keys.RUNNERS, runner_id))
         for linked in self._links.of(runner_id):
             self._links.forget(linked, even_alive=True)
         self._forget_published(runner_id)

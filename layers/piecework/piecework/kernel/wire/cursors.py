@@ -1,4 +1,4 @@
-"""The place in a list of executions, as clients carry it (specification section 2.3)."""
+"""The place in a list, as clients carry it (specification section 2.3)."""
 
 import base64
 import binascii
@@ -11,6 +11,7 @@ from piecework.kernel.errors import Invalid
 from piecework.kernel.model.ports import Summary
 
 LIST_BYTES: Final = 4_000_000  # of labels in one answer: it must fit the 6 MB of a function's, as base64
+NOT_OURS: Final = "the cursor is not one that this door has given"
 
 KEY: Final = re.compile(r"[0-9]{15}#.", re.ASCII)
 KEY_CHARACTERS: Final = 600  # of a time and two ids; DynamoDB refuses to look for more than 1,024 bytes
@@ -59,13 +60,9 @@ def place_of(cursor: str) -> tuple[int, str] | None:
     """
     if not cursor:
         return None
-    try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        created, parted, execution_id = raw.decode("utf-8").partition("|")
-    except (binascii.Error, ValueError):
-        raise Invalid("the cursor is not one that this door has given") from None
+    created, parted, execution_id = text_of(cursor).partition("|")
     if not (created.isascii() and created.isdecimal() and len(created) <= 15 and parted and execution_id):
-        raise Invalid("the cursor is not one that this door has given")
+        raise Invalid(NOT_OURS)
     return int(created), execution_id
 
 
@@ -80,15 +77,22 @@ def key_of(cursor: str) -> str:
     Raises:
         Invalid: this door did not give it out.
     """
-    if not cursor:
-        return ""
-    try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("utf-8")
-    except (binascii.Error, ValueError):
-        raw = ""
-    if len(raw) > KEY_CHARACTERS or not KEY.match(raw):
-        raise Invalid("the cursor is not one that this door has given")
+    raw = text_of(cursor)
+    if raw and (len(raw) > KEY_CHARACTERS or not KEY.match(raw)):
+        raise Invalid(NOT_OURS)
     return raw
+
+
+def text_of(cursor: str) -> str:
+    """What a cursor was made of; empty for no cursor.
+
+    Raises:
+        Invalid: no door gave it out.
+    """
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        raise Invalid(NOT_OURS) from None
 
 
 def _bytes(row: Summary) -> int:

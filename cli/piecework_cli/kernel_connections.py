@@ -1,0 +1,77 @@
+"""`piecework agents` and `piecework runners`: who is connected to the kernel door, and what they work on."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from piecework_cli.kernel import KernelClient, add_kernel_options, query
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add(commands: "Commands") -> None:
+    """Add both groups to the command line."""
+    for name, told, run in (
+        ("agents", "list the agents of the kernel door, their consumers and what waits for them", list_agents),
+        ("runners", "list the runners of the kernel door, their jobs and the tools that they offer", list_runners),
+    ):
+        parser = commands.add_parser(name, help=told)
+        add_kernel_options(parser)
+        group = parser.add_subparsers(required=True, metavar="ACTION")
+        listing = group.add_parser("ls", help="one line for each, and one for each of its connections")
+        listing.add_argument("--json", action="store_true", help="print one JSON object per line, as the door tells it")
+        listing.set_defaults(run=run)
+
+
+def list_agents(options: argparse.Namespace) -> None:
+    """Print each agent, its consumers, and what they work on."""
+    for agent in _all(options, "agents"):
+        waiting = f"{agent['waiting']}{'+' if agent['more_waiting'] else ''} waiting"
+        hosted = f"  hosted{_work(agent['hosted'])}" if agent["hosted"] else ""
+        print(f"{agent['agent_id']}  {waiting}{hosted}")
+        for consumer in agent["consumers"]:
+            print(f"  {_connection(consumer)}{_work(consumer)}")
+        _print_more(agent["more_consumers"])
+
+
+def list_runners(options: argparse.Namespace) -> None:
+    """Print each runner, its connections, and the job in the hand of each."""
+    for runner in _all(options, "runners"):
+        print(runner["runner_id"])
+        for connection in runner["connections"]:
+            job = connection["job"]
+            hand = f"{job['tool_id'] or 'a step that is gone'} of {job['execution_id']}" if job else "idle"
+            tools = ",".join(connection["tools"]) + (",…" if connection["more_tools"] else "")
+            print(f"  {_connection(connection)}  {hand}  offers {tools or 'nothing'}")
+        _print_more(runner["more_connections"])
+
+
+def _all(options: argparse.Namespace, what: str) -> Iterator[dict[str, Any]]:
+    """Everybody of all pages; with `--json` they are printed, and nothing is left to do."""
+    kernel, cursor = KernelClient.of(options), ""
+    while True:
+        page = kernel.ask("GET", f"/v0/{what}{query({'cursor': cursor})}")
+        for one in page[what]:
+            if options.json:
+                print(json.dumps(one, ensure_ascii=False))
+            else:
+                yield one
+        if not (cursor := page["next_cursor"]):
+            return
+
+
+def _connection(one: dict[str, Any]) -> str:
+    state = "connected" if one["connected"] else "away"
+    return f"{one['consumer_id']}  {state}  since {one['since'] or 'unknown'}  until {one['lease_until']}"
+
+
+def _work(one: dict[str, Any]) -> str:
+    shown = [*one["executions"], *(["…"] if one["more_executions"] else [])]
+    return f"  {' '.join(shown)}" if shown else ""
+
+
+def _print_more(is_more: bool) -> None:
+    if is_more:
+        print("  …")

@@ -1,0 +1,142 @@
+"""Who is connected: agents with their consumers and their work, runners with their jobs and tools.
+
+A page costs at most 16 requests for the names, two for each agent or one for each runner on it, and one for each
+consumer whose work is shown; all jobs of a page are looked up together. So it costs no more however much is stored.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, TypeVar
+
+from piecework.kernel.model.hosted import HOSTED
+from piecework.kernel.model.ports import Connections, Consumer, Owner, RunnerConnection
+from piecework.kernel.model.state import Step
+from piecework.kernel.wire.cursors import key_cursor, text_of
+from piecework.values import dataclass
+
+T = TypeVar("T")
+
+SHOWN: Final = 100  # connections of one agent or runner; a page ends before it would pass them in sum
+WORK_SHOWN: Final = 10  # executions of a consumer
+WAITING_COUNTED: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """The first of many, and whether there are more."""
+
+    shown: tuple[str, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerShown:
+    """An agent's consumer, and the executions that it works on."""
+
+    consumer: Consumer
+    is_connected: bool
+    work: Some
+
+
+@dataclass(frozen=True, slots=True)
+class AgentShown:
+    """An agent with its consumers; `hosted` is what its registered executor works on."""
+
+    id: str
+    consumers: tuple[ConsumerShown, ...]
+    more_consumers: bool
+    waiting: int  # executions, at most `WAITING_COUNTED`
+    more_waiting: bool
+    hosted: Some | None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkShown:
+    """A runner's connection; `step` is that of its job, None when it has none or the execution has moved on."""
+
+    linked: RunnerConnection
+    is_connected: bool
+    step: Step | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerShown:
+    """A runner with its connections."""
+
+    id: str
+    links: tuple[LinkShown, ...]
+    more_links: bool
+
+
+class Connected:
+    """Lists agents and runners by their ids."""
+
+    def __init__(self, connections: Connections, clock: Callable[[], int], hosted: Collection[str]) -> None:
+        self._connections, self._clock, self._hosted = connections, clock, hosted
+
+    def agents(self, cursor: str, limit: int) -> tuple[list[AgentShown], str]:
+        """A page of agents, and the cursor of the next one; empty when there is none.
+
+        Raises:
+            Invalid: this door did not give the cursor out.
+        """
+        owners = self._connections.agents(text_of(cursor), limit, self._hosted)
+        page, then = _filled(owners.page, owners.then, lambda id_: self._connections.consumers(id_, SHOWN + 1))
+        return [self._agent(owner.id, consumers) for owner, consumers in page], key_cursor(then)
+
+    def runners(self, cursor: str, limit: int) -> tuple[list[RunnerShown], str]:
+        """A page of runners, and the cursor of the next one; empty when there is none.
+
+        Raises:
+            Invalid: this door did not give the cursor out.
+        """
+        owners = self._connections.runners(text_of(cursor), limit)
+        page, then = _filled(owners.page, owners.then, lambda id_: self._connections.links(id_, SHOWN + 1))
+        executions = {linked.execution_id for _, links in page for linked in links[:SHOWN] if linked.job_id}
+        steps = self._connections.steps(sorted(executions)) if executions else {}
+        active = [step for of_one in steps.values() for step in of_one]
+        return [self._runner(owner.id, links, active) for owner, links in page], key_cursor(then)
+
+    def _agent(self, agent_id: str, consumers: Sequence[Consumer]) -> AgentShown:
+        waiting = self._connections.waiting(agent_id, WAITING_COUNTED + 1)
+        return AgentShown(
+            agent_id,
+            tuple(self._consumer(consumer) for consumer in consumers[:SHOWN]),
+            len(consumers) > SHOWN,
+            min(waiting, WAITING_COUNTED),
+            waiting > WAITING_COUNTED,
+            self._work(agent_id, HOSTED) if agent_id in self._hosted else None,
+        )
+
+    def _consumer(self, consumer: Consumer) -> ConsumerShown:
+        return ConsumerShown(
+            consumer, self._is_connected(consumer), self._work(consumer.agent_id, consumer.consumer_id)
+        )
+
+    def _work(self, agent_id: str, consumer_id: str) -> Some:
+        held = self._connections.sessions(agent_id, consumer_id, WORK_SHOWN + 1)
+        return Some(tuple(held[:WORK_SHOWN]), len(held) > WORK_SHOWN)
+
+    def _runner(self, runner_id: str, links: Sequence[RunnerConnection], active: Sequence[Step]) -> RunnerShown:
+        shown = (LinkShown(linked, self._is_connected(linked), _step_of(linked, active)) for linked in links[:SHOWN])
+        return RunnerShown(runner_id, tuple(shown), len(links) > SHOWN)
+
+    def _is_connected(self, connection: Consumer | RunnerConnection) -> bool:
+        return connection.is_open and connection.lease_until_ms > self._clock()
+
+
+def _filled(
+    owners: Sequence[Owner], then: str, connections_of: Callable[[str], Sequence[T]]
+) -> tuple[list[tuple[Owner, Sequence[T]]], str]:
+    """Owners with their connections until a page is full of these, at least one, and the key of the last one."""
+    page, size = list[tuple[Owner, Sequence[T]]](), 0
+    for owner in owners:
+        found = connections_of(owner.id)
+        size += len(found)
+        if page and size > SHOWN:
+            return page, page[-1][0].key
+        page.append((owner, found))
+    return page, then
+
+
+def _step_of(linked: RunnerConnection, active: Sequence[Step]) -> Step | None:
+    return next((step for step in active if linked.job_id and step.job and step.job.id == linked.job_id), None)
