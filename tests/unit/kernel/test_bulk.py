@@ -2,7 +2,7 @@
 
 import pytest
 
-from piecework.kernel.errors import CountChanged, ExecutionTerminal, NotFound, ServiceUnavailable
+from piecework.kernel.errors import CountChanged, ExecutionTerminal, Invalid, NotFound, ServiceUnavailable
 from piecework.kernel.model.ports import Filter, Summary
 from piecework.kernel.model.state import Status
 from piecework.kernel.service import bulk
@@ -59,6 +59,28 @@ def test_a_count_ends_at_a_thousand_and_a_further_one_goes_on_behind_it():
 
     assert (first["count"], first["more"]) == (1_000, True)
     assert (second["count"], second["more"], second["next_cursor"]) == (200, False, "")
+
+
+def test_repeats_end_what_was_counted_though_there_are_more_behind():
+    listed = Listed(1_200)
+    counted = listed.ask(status=Status.PENDING)
+    left, cursor = counted["count"], counted["cursor"]
+
+    while left:
+        answer = listed.ask(left, cursor, status=Status.PENDING)
+        assert (answer["remaining"], answer["cursor"]) == (left - 100, cursor)
+        assert (answer["more"], answer["next_cursor"]) == (True, counted["next_cursor"])
+        left = answer["remaining"]
+
+    assert len(listed.cancelled) == 1_000
+    rest = listed.ask(status=Status.PENDING, cursor=counted["next_cursor"])
+    assert (rest["count"], rest["more"]) == (200, False)
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", ".nonsense", "MXxh.nonsense", "MXxh.MXxh.MXxh", "nonsense."])
+def test_a_cursor_that_this_door_has_not_given_is_refused(cursor):
+    with pytest.raises(Invalid):
+        Listed(2).ask(status=Status.PENDING, cursor=cursor)
 
 
 def test_a_count_of_exactly_a_thousand_has_no_more():

@@ -16,7 +16,7 @@ from piecework.jsons import Json
 from piecework.kernel.errors import CountChanged, ExecutionTerminal, NotFound
 from piecework.kernel.model.ports import Filter, Summary
 from piecework.kernel.model.state import Status
-from piecework.kernel.wire.cursors import cursor_at, cursor_of
+from piecework.kernel.wire.cursors import cursor_at, cursor_of, place_of
 
 OPEN: Final = (Status.PENDING, Status.RUNNING, Status.BLOCKED)
 COUNTED: Final = 1_000  # executions at most that one request finds
@@ -24,6 +24,7 @@ LOOKED_AT: Final = 3_000  # open executions at most that one request reads
 AT_ONCE: Final = 100  # executions at most that one request cancels
 BUDGET_MS: Final = 15_000  # after so long it cancels no more: the edge gives up at 29 s
 PAGE: Final = 500
+BETWEEN: Final = "."  # the two places of a cursor
 
 Page = tuple[list[Summary], str]
 
@@ -50,14 +51,17 @@ class Bulk:
         """What would be cancelled; with its count confirmed, some of it is.
 
         `cursor` is where the count begins, in the order of lists: executions that were created later do not change it.
+        The answer has the end beside it where there may be more: nothing from behind comes up for what has ended.
 
         Raises:
             Invalid: this door did not give the cursor out.
             CountChanged: another number was confirmed.
         """
-        begins, cursor = self._clock(), cursor or cursor_at(self._clock())
-        found = self._find(which, cursor)
-        place: dict[str, Json] = {"cursor": cursor, "next_cursor": found.next_cursor, "more": bool(found.next_cursor)}
+        begins, (first, _, end) = self._clock(), cursor.partition(BETWEEN)
+        first = first or cursor_at(begins)
+        found = self._find(which, first, end)
+        more, behind = bool(found.next_cursor), BETWEEN + found.next_cursor if found.next_cursor else ""
+        place: dict[str, Json] = {"cursor": first + behind, "next_cursor": found.next_cursor, "more": more}
         if confirmed is None:
             return {"count": len(found.ids), **place}
         if confirmed != len(found.ids):
@@ -73,18 +77,21 @@ class Bulk:
                 gone += 1
         return {"cancelled": cancelled, "remaining": len(found.ids) - cancelled - gone, **place}
 
-    def _find(self, which: Filter, cursor: str) -> Found:
+    def _find(self, which: Filter, cursor: str, end: str) -> Found:
         """One that has changed its status meanwhile may be read twice; it counts once."""
+        until = place_of(end)
         statuses = (which.status,) if which.status else OPEN
         rows = heapq.merge(*(self._rows(status, cursor) for status in statuses), key=_place, reverse=True)
         ids, last = dict[str, None](), None
         for number, row in enumerate(rows):
+            if until and _place(row) < until:
+                return Found(list(ids), end)
             if last and (number >= LOOKED_AT or len(ids) >= COUNTED):
                 return Found(list(ids), cursor_of(last))
             if which.agent_id in ("", row.agent_id) and which.labels.items() <= row.labels.items():
                 ids[row.id] = None
             last = row
-        return Found(list(ids), "")
+        return Found(list(ids), end)
 
     def _rows(self, status: Status, cursor: str) -> Iterator[Summary]:
         """The executions of a status after that place; by status alone, so that what is read is what is bounded."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from piecework.edge.roles import UNLIMITED, Caller, Role
 from piecework.errors import PieceworkError
@@ -38,7 +39,7 @@ from piecework.kernel.model.ports import (
     Summary,
     VersionConflict,
 )
-from piecework.kernel.model.state import Execution, Step
+from piecework.kernel.model.state import Execution, Status, Step
 from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.bulk import Bulk
@@ -130,7 +131,8 @@ class Kernel:
             Invalid: this door did not give the cursor out.
             CountChanged: another number was confirmed.
         """
-        return Bulk(self.executions, self._cancel, self._around.clock).cancel(which, cursor, confirmed, by)
+        cancel = partial(self._cancel, only=which.status)
+        return Bulk(self.executions, cancel, self._around.clock).cancel(which, cursor, confirmed, by)
 
     def signal(self, execution_id: str, signal_type: str, payload: Json, caller: Caller = UNLIMITED) -> dict[str, Json]:
         """Something from outside for an execution; `already` when it was done before.
@@ -295,9 +297,12 @@ class Kernel:
                 self.agent_lost(execution_id, session_id)
             raise
 
-    def _cancel(self, execution_id: str, by: str) -> None:
+    def _cancel(self, execution_id: str, by: str, only: Status | None = None) -> None:
+        """End an execution; one that is not in that status any more counts as not found."""
+
         def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
-            checks.known(read)
+            if only not in (None, checks.known(read).status):
+                raise NotFound("no such execution in this status")
             return self._commits.decided(read, Cancel(), by)
 
         self._commits.run(execution_id, attempt)
