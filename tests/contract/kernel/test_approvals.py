@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from piecework.aws.table import Table
 from piecework.edge.roles import parse_roles
 from piecework.kernel.errors import Invalid, NotFound
 from piecework.kernel.model.questions import LISTED
+from piecework.kernel.store import keys
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.policies import a_policy
@@ -160,6 +162,42 @@ def test_what_time_has_answered_is_listed_as_such(stage):
     assert (found.step_id, found.decided.timed_out, found.decided.by) == (step, True, "")
     assert found.decided.reason.startswith("nobody answered about pay.refund until ")
     assert stage.kernel.get(execution).execution.status == "failed"
+
+
+def test_answers_of_forgotten_executions_are_in_no_list_and_hide_none_behind_them(stage):
+    asked = []
+    for _ in range(6):
+        asked.append(asking(stage))
+        stage.clock.move(1)
+        answer(stage, asked[-1], approved=False)
+    for execution, _ in asked[2:]:
+        stage.kernel.cancel(execution)
+        stage.store.executions.forget(execution)
+
+    first, cursor = stage.kernel.approvals_page("", 1, answered=True)
+    second, end = stage.kernel.approvals_page(cursor, 1, answered=True)
+
+    assert [one.step_id for one in first + second] == [asked[1][1], asked[0][1]] and end == ""
+
+
+def test_an_answer_that_comes_while_one_is_shown_is_not_taken_for_none(stage, monkeypatch):
+    if not hasattr(stage, "sent"):
+        pytest.skip("DynamoDB reads rows one by one")
+    asked = asking(stage)
+    answer(stage, asked, approved=True)
+    find, torn = Table.find, []
+
+    def half(table, places, **how):
+        rows, said = find(table, places, **how), keys.decided(*asked)
+        if said in rows and not torn:  # it was read before the answer, and the rest after it
+            torn.append(rows.pop(said))
+        return rows
+
+    monkeypatch.setattr(Table, "find", half)
+
+    found, _ = stage.kernel.approval(*asked)
+
+    assert torn and found.decided.approved and not found.waits
 
 
 def test_a_cancelled_approval_is_in_no_list_and_can_be_shown(stage):

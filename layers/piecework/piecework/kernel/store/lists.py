@@ -28,6 +28,7 @@ MORE: Final = 10  # rows a shard is asked for beyond its even share
 AGENT_ID_BYTES: Final = 256  # of the longest id there can be; DynamoDB refuses to look for a key over 2,048
 ID_CHARACTERS: Final = 200  # of a cursor's id, which is a caller's text
 FILTERED_LABELS: Final = 10  # an expression has 4,096 bytes
+LOOKS: Final = 5  # pages of answers read for one; those of forgotten executions are the oldest, and go by their TTL
 FILTERED_PAGE: Final = 500  # rows read by one request when some of them are left out
 
 
@@ -54,12 +55,17 @@ class KernelLists:
         return [_told(one, beside) for one in found]
 
     def answered(self, limit: int, before: str) -> list[Approval]:
-        """The latest answer comes first."""
-        rows = islice(self._table.query(keys.ANSWERED, before=before, page=limit, newest_first=True), limit)
-        found = [replace(approval_from(row), waits=False) for row in rows]
-        places = [place(one.execution_id, one.step_id) for one in found for place in (keys.asked, keys.decided)]
-        beside = self._table.find(places)
-        return [self._decided(_told(one, beside), beside) for one in found]
+        """The latest answer comes first; one that is gone with its execution is passed over, within bounds."""
+        rows = self._table.query(keys.ANSWERED, before=before, page=limit, newest_first=True)
+        found = list[Approval]()
+        for _ in range(LOOKS):
+            listed = [replace(approval_from(row), waits=False) for row in islice(rows, limit)]
+            places = [place(one.execution_id, one.step_id) for one in listed for place in (keys.asked, keys.decided)]
+            beside = self._table.find(places)
+            found += [one for one in (self._decided(_told(one, beside), beside) for one in listed) if one.decided]
+            if len(found) >= limit or len(listed) < limit:
+                break
+        return found[:limit]
 
     def _decided(self, approval: Approval, beside: Mapping[Key, Item]) -> Approval:
         row = beside.get(keys.decided(approval.execution_id, approval.step_id))

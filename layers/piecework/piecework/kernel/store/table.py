@@ -164,6 +164,12 @@ class KernelTable(Executions):
         return self._lists.answered(limit, before)
 
     def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord] | None:
+        shown = self._approval(execution_id, step_id)
+        if shown is None or shown[0].waits or shown[0].decided:
+            return shown
+        return self._approval(execution_id, step_id)  # cancelled, or answered between two of the rows that were read
+
+    def _approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord] | None:
         meta, asked = keys.meta(execution_id), keys.asked(execution_id, step_id)
         step, said = keys.step(execution_id, step_id), keys.decided(execution_id, step_id)
         found = self._table.find([meta, asked, step, said])
