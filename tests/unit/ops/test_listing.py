@@ -47,6 +47,20 @@ def test_every_row_comes_once_the_newest_first(size):
     assert walked(rows, size, since_ms=START_MS - 5 * DAY_MS) == in_order(rows)
 
 
+def test_a_filter_loses_and_repeats_no_row_where_rounds_meet():
+    """Partitions are unevenly full, so that some have told all where others have not."""
+    rows = filled(START_MS - number * 50 for number in range(3_000))
+    for shard, standing in list(rows.index.items()):
+        rows.index[shard] = standing[: 4 + 40 * int(shard[-1], 16)]
+    wanted = {row["pk"] for day in rows.index.values() for row in day if row["pk"][-1] == "0"}
+
+    found = walked(
+        rows, 50, since_ms=START_MS - DAY_MS, look=lambda rows: [r["pk"] if r["pk"] in wanted else None for r in rows]
+    )
+
+    assert found == [key for key in in_order(rows) if key in wanted]
+
+
 def test_rows_of_one_millisecond_are_not_lost_between_pages():
     rows = filled([START_MS - 1] * 90)
 
