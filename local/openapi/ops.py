@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, get_args
 
 from local.openapi.parts import COUNT, SHA256, STRING, Schema, an_object, info, path_parameter, ref, servers, tags
 from piecework.durable.pieces import State
@@ -11,6 +11,8 @@ from piecework.ops.listing import LARGEST_PAGE, PAGE
 from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
 from piecework.ops.status import DOORS, QUEUES, SHOWN
+from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, STATES
+from piecework.worker.record.values import PaymentStatus
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))
@@ -53,6 +55,75 @@ PIECE: Final = an_object(
         "has_more_steps": {"type": "boolean"},
     }
 )
+OBJECT_OR_NULL: Final[Schema] = {"type": ["object", "null"]}
+SWITCH: Final[Schema] = {"type": "boolean"}
+ATOMIC: Final[Schema] = {"type": ["string", "null"], "pattern": "^[0-9]+$"}
+CONTRACT_ID: Final[Schema] = {"type": "string", "pattern": "^ctr_[A-Za-z0-9_-]{1,60}$"}
+TASK_IN_SHORT: Final[Schema] = {
+    "contract_id": CONTRACT_ID,
+    "state": {"enum": list(STATES)},
+    "payment": {"enum": list(get_args(PaymentStatus))},
+    "executor": STRING,
+    **dict.fromkeys(("generation", "attempt", "attempts", "created_at_ms", "looks"), COUNT),
+    **dict.fromkeys(("finished_at_ms", "next_look_at_ms"), OR_NULL),
+    "is_in_doubt": SWITCH,
+}
+MOVE: Final = an_object(
+    {
+        "contract_id": CONTRACT_ID,
+        **dict.fromkeys(("generation", "version", "at_ms", "calls", "looks"), COUNT),
+        **dict.fromkeys(("state", "payment", "claim", "payer", "transaction", "reason"), STRING),
+        "atomic": ATOMIC,
+        "hashes": {"type": "array", "items": STRING},
+        "resolution": OBJECT_OR_NULL,
+    }
+)
+TASK: Final = an_object(
+    {
+        **TASK_IN_SHORT,
+        "failure": OBJECT_OR_NULL,
+        **dict.fromkeys(("payer", "nonce", "claim"), STRING),
+        "valid_before_ms": COUNT,
+        "transactions_named": {"type": "array", "items": STRING},
+        "receipt": OBJECT_OR_NULL,
+        "resolution": OBJECT_OR_NULL,
+        "moves": {"type": "array", "maxItems": MOST_MOVES, "items": MOVE},
+        "has_more_moves": SWITCH,
+        "webhooks": {
+            "type": "array",
+            "maxItems": MOST_DELIVERIES,
+            "items": an_object({**dict.fromkeys(("event_id", "host", "state"), STRING), "attempt": COUNT}),
+        },
+        "has_more_webhooks": SWITCH,
+    }
+)
+CONTRACT: Final = an_object(
+    {
+        "contract_id": CONTRACT_ID,
+        "state": {"enum": [NO_TASK, *STATES]},
+        **dict.fromkeys(("source", "hash"), STRING),
+        **dict.fromkeys(("stored_at_ms", "expires_at_ms"), COUNT),
+    }
+)
+DAY: Final[Schema] = {"type": "string", "format": "date"}
+OWED: Final = an_object(
+    {
+        **dict.fromkeys(("kind", "network", "wallet", "transaction"), STRING),
+        "contract_id": CONTRACT_ID,
+        **dict.fromkeys(("generation", "at_ms"), COUNT),
+        "atomic": {"type": "string", "pattern": "^[0-9]+$"},
+    }
+)
+LEDGER: Final = an_object(
+    {
+        "day": DAY,
+        "received": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": MOVE},
+        "owed": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": OWED},
+        "totals_atomic": an_object(dict.fromkeys(("received", "platform_fee_due", "refund_due"), ATOMIC)),
+        "is_complete": SWITCH,
+        "without_amount": COUNT,
+    }
+)
 ANSWERS: Final[Schema] = {
     "Health": an_object({"status": {"const": "ok"}}),
     "Status": an_object(
@@ -65,6 +136,10 @@ ANSWERS: Final[Schema] = {
     ),
     "Pieces": page(PIECE_IN_SHORT),
     "Piece": PIECE,
+    "Tasks": page(an_object(TASK_IN_SHORT)),
+    "Task": TASK,
+    "Contracts": page(CONTRACT),
+    "Ledger": LEDGER,
     "Error": an_object({"error": {"type": "string", "maxLength": 500}, "code": STRING}),
 }
 # path → (what it does, answer)
@@ -75,25 +150,43 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/pieces/{key}": ("Show one piece", "Piece"),
     "/ops/pieces/{key}/evidence/{digest}": ("Fetch evidence of a piece", None),
     "/ops/piece": ("Show one piece by its caller and its three ids", "Piece"),
+    "/ops/tasks": ("List hired tasks, the newest first", "Tasks"),
+    "/ops/tasks/{contract_id}": ("Show a contract's task, its money and its webhooks", "Task"),
+    "/ops/contracts": ("List contracts, the newest first", "Contracts"),
+    "/ops/ledger": ("Show what came and what became owed on a day", "Ledger"),
 }
-NAMES: Final = {"/ops/pieces/{key}": "piece_by_key"}  # of operations whose path has the words of another
+NAMES: Final = {
+    "/ops/pieces/{key}": "piece_by_key",
+    "/ops/tasks/{contract_id}": "task",
+}  # of operations whose path has the words of another
+PAGED: Final[Schema] = {
+    "since_ms": TIME,
+    "until_ms": TIME,
+    "limit": {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
+    "cursor": STRING,
+}
+PATH: Final = {"key": KEY, "digest": KEY, "contract_id": CONTRACT_ID}  # parameters of paths
+OF_THE_WORKER: Final = ("/ops/tasks", "/ops/contracts", "/ops/ledger")
 QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/pieces": {
         "caller": STRING,
         "executor": STRING,
         "state": {"enum": [state.value for state in State]},
-        "since_ms": TIME,
-        "until_ms": TIME,
-        "limit": {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
-        "cursor": STRING,
+        **PAGED,
     },
+    "/ops/tasks": {"state": TASK_IN_SHORT["state"], "payment": TASK_IN_SHORT["payment"], **PAGED},
+    "/ops/contracts": {"state": {"enum": [NO_TASK, *STATES]}, **PAGED},
+    "/ops/ledger": {"day": DAY},
     "/ops/piece": dict.fromkeys(("caller", *IDS), STRING),
 }
 NEEDED: Final = {"/ops/piece": ("caller", *IDS)}
 TAGS: Final = {  # the second words of the paths
     "piece": "one piece of the runtime door",
     "pieces": "pieces of the runtime door",
+    "contracts": "contracts of the worker door",
     "health": "whether the door is alive",
+    "ledger": "money of the worker door",
+    "tasks": "hired tasks",
     "status": "what is deployed, and how it stands",
 }
 ALWAYS: Final = (500, 503)
@@ -139,7 +232,7 @@ def operation(path: str) -> Schema:
     if parameters := _parameters(path):
         made["parameters"] = parameters
     failures = ALWAYS if path == HEALTH else (*GUARDED, *ALWAYS, *([400] if path in QUERIES else []))
-    failures = (*failures, 404) if "{" in path or path in NEEDED else failures
+    failures = (*failures, 404) if "{" in path or path in (*NEEDED, *OF_THE_WORKER) else failures
     made["responses"] |= {str(status): _failure(status) for status in sorted(failures)}
     if path == HEALTH:
         made["security"] = [{}]
@@ -158,7 +251,7 @@ def _success(answer: str | None) -> Schema:
 
 
 def _parameters(path: str) -> list[Schema]:
-    named = [path_parameter(name, KEY["pattern"]) for name in re.findall(r"{(\w+)}", path)]
+    named = [path_parameter(name, PATH[name]["pattern"]) for name in re.findall(r"{(\w+)}", path)]
     needed = NEEDED.get(path, ())
     asked = QUERIES.get(path, {}).items()
     return named + [{"name": name, "in": "query", "required": name in needed, "schema": body} for name, body in asked]

@@ -1,12 +1,20 @@
 """The operator's door's functions and their roles agree, both ways."""
 
+import time
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from piecework.clock import now_in_ms
+from piecework.worker.contract.contracts import record_of
+from piecework.worker.store.contracts_table import ContractsTable
+from piecework.worker.store.executions_table import ExecutionsTable
 from tests.support.aws_calls import recorded
+from tests.support.ops.tasks import a_task
 from tests.support.roles import FUNCTION, refused, template_with, unused
 from tests.support.runtime.requests import a_scripted_request, execute
+from tests.support.worker.contracts import a_contract
 
 SECRET = "ops-correct-horse-battery"
 DOORS = {"worker": True, "kernel": True, "console": True}
@@ -31,10 +39,11 @@ def console(gateway, embedded_aws):
 
 
 @pytest.fixture(scope="module")
-def calls(console, gateway):
+def calls(console, gateway, embedded_aws):
     """Every call of the door's functions after all of it was used."""
     drive(console)
     read_pieces(console, gateway())
+    read_tasks(console, embedded_aws)
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 
 
@@ -63,6 +72,24 @@ def read_pieces(console, runtime) -> None:
     assert (evidence.text, evidence.headers["content-disposition"]) == ("found", "attachment")
     assert console.http.get(f"/ops/pieces/{found['key']}").json() == found
     assert console.http.get("/ops/pieces", params={"cursor": "nope"}).status_code == 400
+
+
+def read_tasks(console, aws) -> None:
+    """A contract and its paid task, as the worker door made them."""
+    client, name = aws.client("dynamodb"), f"ctr_ops{time.time_ns()}"
+    task = a_task(name, created_at_ms=now_in_ms())
+    ExecutionsTable(client, "piecework-work", "piecework-due").claim(None, replace(task, due_ms=0))
+    document = a_contract(now_in_ms(), contract_id=name)
+    record = record_of(document, None, attempts=3, source="api", stored_at_ms=now_in_ms())
+    ContractsTable(client, "piecework-contracts").put(record)
+
+    found = console.http.get(f"/ops/tasks/{name}").json()
+    pages = {what: console.http.get(f"/ops/{what}").json()["items"] for what in ("tasks", "contracts")}
+
+    assert [move["payment"] for move in found["moves"]] == ["authorized"]
+    assert all(name in [item["contract_id"] for item in page] for page in pages.values())
+    assert console.http.get("/ops/ledger").json()["is_complete"] is True
+    assert console.http.get("/ops/tasks/ctr_nobody").status_code == 404
 
 
 def test_the_door_asks_for_a_credential_and_knows_roles(console):

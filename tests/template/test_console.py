@@ -130,6 +130,9 @@ def test_the_access_log_holds_no_path_body_or_query(console):
 
 
 def test_pieces_are_listed_from_an_index_that_names_what_it_holds(console):
+    for table in ("WorkTable", "ContractsTable"):
+        [other] = console.of_type("AWS::DynamoDB::Table")[table]["GlobalSecondaryIndexes"]
+        assert (other["IndexName"], other["Projection"]) == (BY_DAY, {"ProjectionType": "KEYS_ONLY"})
     [index] = console.of_type("AWS::DynamoDB::Table")["ResultsTable"]["GlobalSecondaryIndexes"]
 
     assert index["IndexName"] == BY_DAY

@@ -15,6 +15,10 @@ ANSWERS = {
     "/ops/pieces/{key}": door.piece,
     "/ops/pieces/{key}/evidence/{digest}": door.evidence,
     "/ops/piece": door.named_piece,
+    "/ops/tasks": door.tasks,
+    "/ops/tasks/{contract_id}": door.task,
+    "/ops/contracts": door.contracts,
+    "/ops/ledger": door.ledger,
 }
 
 

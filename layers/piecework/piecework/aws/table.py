@@ -319,7 +319,7 @@ def _asked(
     return {
         "KeyConditionExpression": condition,
         "ScanIndexForward": not newest_first,
-        **expressed(where, {"pk": partition, **bounds, **values}),
+        **expressed(f"{where} {only}", {"pk": partition, **bounds, **values}),
         **({"IndexName": index.name} if index.name else {"ConsistentRead": consistent}),
         **({"Limit": page} if page else {}),
         **({"ProjectionExpression": only} if only else {}),

@@ -34,6 +34,10 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "/ops/pieces/{key}": ("GET",),
     "/ops/pieces/{key}/evidence/{digest}": ("GET",),
     "/ops/piece": ("GET",),
+    "/ops/tasks": ("GET",),
+    "/ops/tasks/{contract_id}": ("GET",),
+    "/ops/contracts": ("GET",),
+    "/ops/ledger": ("GET",),
 }
 BYTES: Final = {  # of evidence: a stranger's bytes, which a browser must not show in our origin
     "Content-Disposition": "attachment",

@@ -11,7 +11,7 @@ from piecework.aws.telemetry import LambdaTelemetry
 from piecework.edge.http import Response
 from piecework.edge.roles import parse_roles
 from piecework.edge.tokens import Tokens, parse_tokens
-from piecework.errors import SettingsError
+from piecework.errors import NotFound, SettingsError
 from piecework.jsons import Json
 from piecework.ops.access import Access
 from piecework.ops.door import BYTES, Asked
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from piecework.aws.clients import Clients
     from piecework.ops.pieces import PieceViews
     from piecework.ops.status import Status, Watched
+    from piecework.ops.tasks import TaskViews
 
 TOKENS: Final = "PIECEWORK_OPS_TOKENS"
 ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
@@ -77,6 +78,22 @@ class OpsDoor:
         found = self._pieces.evidence(asked.caller, asked.named["key"], asked.named["digest"])
         return Response(200, found.data, {"Content-Type": found.mime, **BYTES}, is_binary=True)
 
+    def tasks(self, asked: Asked) -> Json:
+        """The answer of GET /ops/tasks."""
+        return self._tasks.tasks(asked.caller, asked.request.query)
+
+    def task(self, asked: Asked) -> Json:
+        """The answer of GET /ops/tasks/{contract_id}."""
+        return self._tasks.task(asked.caller, asked.named["contract_id"])
+
+    def contracts(self, asked: Asked) -> Json:
+        """The answer of GET /ops/contracts."""
+        return self._tasks.contracts(asked.caller, asked.request.query)
+
+    def ledger(self, asked: Asked) -> Json:
+        """The answer of GET /ops/ledger."""
+        return self._tasks.ledger(asked.caller, asked.request.query)
+
     @property
     def _is_local(self) -> bool:
         """Whether AWS is an emulator, which speaks plain HTTP."""
@@ -110,6 +127,17 @@ class OpsDoor:
         rows = PieceRowsTable(self._clients.dynamodb, table)
         texts = OverflowBucket(lambda: self._clients.s3, bucket)
         return PieceViews(rows, texts, EvidenceBucket(lambda: self._clients.s3, bucket), now_in_ms)
+
+    @cached_property
+    def _tasks(self) -> TaskViews:
+        from piecework.clock import now_in_ms
+        from piecework.ops.store.worker_rows import WorkerRowsTable
+        from piecework.ops.tasks import TaskViews
+
+        names = [self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_CONTRACTS_TABLE")]
+        if not all(names):
+            raise NotFound("this stack has no worker door")
+        return TaskViews(WorkerRowsTable(self._clients.dynamodb, *names), now_in_ms)
 
     @cached_property
     def _status(self) -> Status:

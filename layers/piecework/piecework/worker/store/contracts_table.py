@@ -1,16 +1,19 @@
 """The contracts table: one item per contract, written once.
 
 Attributes: `pk` (contract id), `document` (JSON text), `hash`, `webhook_secret`, `attempts`, `source`, `stored_at`
-(ms), `write` (drawn anew for every put) and `expires_at` (s; the table's TTL).
+(ms), `write` (drawn anew for every put), `expires_at` (s; the table's TTL), and `in_day` and `at_id`, by which the
+index `ByDay` holds its keys.
 TTL deletes late, so expired items count as absent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
 from piecework.aws.attributes import Item
+from piecework.aws.listed import keys_of
 from piecework.aws.table import Table
 from piecework.aws.writes import ABSENT_OR_EXPIRED, new_write
 from piecework.clock import now_in_ms
@@ -28,7 +31,8 @@ class ContractsTable(Contracts):
         self._table, self._clock = Table(client, table, "the contracts table"), clock
 
     def put(self, record: ContractRecord) -> Literal["new", "same"]:
-        item = to_item(record) | {"write": new_write()}
+        listed = keys_of(sha256(record.contract_id.encode()).hexdigest(), record.stored_at_ms)
+        item = to_item(record) | {"write": new_write(), **listed}
         written = self._table.put(item, ABSENT_OR_EXPIRED, {"now_s": self._clock() // 1000})
         if written.done:
             return "new"

@@ -5,23 +5,30 @@
 | EXEC#<contract id>                   | EXEC                | state, version, lease, lease_until, write, payment |
 |                                      |                     | record (JSON), told, told_writes, expires_at       |
 | CLAIM#<chain>/<asset>/<from>/<nonce> | CLAIM               | contract, generation, status, write, expires_at    |
+| EXEC#<contract id>                   | MONEY#<version>     | row (JSON), expires_at: one change of its payment  |
 | LEDGER#<year-month>                  | <ms>#<contract>#<…> | row (JSON)                                         |
 
 `write` is drawn anew for every write, so that a repeated request recognises its own first try. `told` holds items of
 partial output as JSON, and `told_writes` the tokens of those that were added after the record was written.
+
+The index `ByDay` holds records by the day they were made (`in_day`, `at_id`), and under RECEIVED#<day> the MONEY rows
+by which money came. It holds keys alone, which never change, so only a first write costs a unit there.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from piecework.aws.attributes import Item
 from piecework.aws.due_table import key_of, writes_between
+from piecework.aws.listed import keys_of
 from piecework.aws.table import THE_WORK, Table
 from piecework.aws.writes import ABSENT, Key, Put, Update, Values, Write, at
+from piecework.clock import now_in_ms
 from piecework.durable.due import Due
 from piecework.errors import LeaseLost
 from piecework.jsons import Json, canonical, loads
@@ -29,6 +36,7 @@ from piecework.jsons.stored import known
 from piecework.values import asdict
 from piecework.worker.record.execution import WEBHOOK_DUE, Execution
 from piecework.worker.record.executions import Executions, LedgerRow, Moved, NonceTaken
+from piecework.worker.record.moves import MoneyMove
 from piecework.worker.record.stored import flat, from_flat
 
 if TYPE_CHECKING:
@@ -45,8 +53,8 @@ OWN_ATTRIBUTES: Final = frozenset({"state", "version", "lease", "lease_until_ms"
 class ExecutionsTable(Executions):
     """Executions in DynamoDB; due times go to their own table in the same transaction."""
 
-    def __init__(self, client: Client, table: str, due_table: str) -> None:
-        self._table, self._due_table = Table(client, table, THE_WORK), due_table
+    def __init__(self, client: Client, table: str, due_table: str, clock: Callable[[], int] = now_in_ms) -> None:
+        self._table, self._due_table, self._clock = Table(client, table, THE_WORK), due_table, clock
 
     def read(self, contract_id: str) -> Execution | None:
         item = self._table.get(*_execution_key(contract_id))
@@ -61,6 +69,7 @@ class ExecutionsTable(Executions):
         if before is not None and before.payment.claim_status == "active":
             writes += [_claim_status(before, "released"), self._due(before.released_due)]
         writes += writes_between(self._due_table, before.due if before else None, after.due)
+        writes += self._money(before, after)
         if failed := self._table.transact(writes):
             raise Moved if failed[0] else NonceTaken
 
@@ -107,10 +116,16 @@ class ExecutionsTable(Executions):
             writes.append(_claim_status(after, after.payment.claim_status))
             writes += [self._due(after.released_due)] if after.payment.claim_status == "released" else []
         writes += [Put(_ledger_item(row)) for row in ledger]
+        writes += self._money(before, after)
         if webhook_at_ms:
             writes.append(self._due(Due(webhook_at_ms, WEBHOOK_DUE, after.contract_id)))
         if self._table.transact(writes):
             raise Moved
+
+    def _money(self, before: Execution | None, after: Execution) -> list[Write]:
+        """The row of what changed in the payment, if anything did."""
+        move = MoneyMove.between(before, after, self._clock())
+        return [Put(_money_item(move, before, after))] if move else []
 
     def _due(self, due: Due) -> Put:
         return Put(at(key_of(due)), table=self._due_table)
@@ -119,10 +134,11 @@ class ExecutionsTable(Executions):
 def _replacing(
     before: Execution | None, after: Execution, write: str, condition: str = "", values: Values | None = None
 ) -> Put:
+    item = to_item(after, write) | keys_of(index_key(after.contract_id), after.created_at_ms)
     if before is None:
-        return Put(to_item(after, write), condition=ABSENT)
+        return Put(item, condition=ABSENT)
     as_read = {"state": before.state, "version": before.version}
-    return Put(to_item(after, write), condition=AS_READ + condition, values={**as_read, **(values or {})})
+    return Put(item, condition=AS_READ + condition, values={**as_read, **(values or {})})
 
 
 def _nonce(execution: Execution, write: str) -> Put:
@@ -151,6 +167,25 @@ def _execution_key(contract_id: str) -> Key:
 
 def _claim_key(claim: str) -> Key:
     return f"CLAIM#{claim}", "CLAIM"
+
+
+def index_key(contract_id: str) -> str:
+    """The digest by which the rows of a contract are spread over an index."""
+    return sha256(contract_id.encode()).hexdigest()
+
+
+def received_on(day_shard: str) -> str:
+    """The partition of the index with the rows by which money came, for a partition of records."""
+    return f"RECEIVED#{day_shard}"
+
+
+def _money_item(move: MoneyMove, before: Execution | None, after: Execution) -> Item:
+    key = f"EXEC#{move.contract_id}", f"MONEY#{move.version:08d}"
+    item = at(key) | {"row": canonical(asdict(move)).decode(), "expires_at": after.expires_at}
+    if not move.is_receipt_after(before):
+        return item
+    listed = keys_of(index_key(move.contract_id), move.at_ms)
+    return item | listed | {"in_day": received_on(listed["in_day"])}
 
 
 def _ledger_item(row: LedgerRow) -> Item:

@@ -1,0 +1,100 @@
+"""Contracts, records, moves of money, webhooks and the ledger in the worker's tables, through their indexes `ByDay`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from piecework.aws.attributes import Item
+from piecework.aws.listed import BY_DAY, DAY_MS, SHARDS
+from piecework.aws.table import THE_WORK, Index, Table
+from piecework.jsons import loads
+from piecework.jsons.stored import known
+from piecework.ops.listing import Row, Rows
+from piecework.ops.tasks import ContractHead, DeliveryHead, WorkerRows
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.executions import LedgerRow
+from piecework.worker.record.moves import MoneyMove
+from piecework.worker.store.executions_table import from_item, received_on
+
+if TYPE_CHECKING:
+    from piecework.aws.table import Client
+
+INDEX: Final = Index(BY_DAY, "in_day", "at_id")
+HEAD: Final = "pk, stored_at, expires_at, #source, #hash"
+DELIVERY: Final = "pk, sk, #url, #state, attempt"
+STOP: Final = "STOP"  # the row of a contract whose seeker wants no more webhooks
+
+
+class IndexRows(Rows):
+    """The index of one table."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def rows(self, day: int, shard: str, before: str, limit: int) -> list[Row]:
+        found = self._table.query(f"{day}#{shard}", before=before, page=limit, newest_first=True, index=INDEX)
+        return list(islice(found, limit))
+
+
+class WorkerRowsTable(WorkerRows):
+    """The worker's rows in DynamoDB; the indexes are eventually consistent."""
+
+    def __init__(self, client: Client, work: str, contracts: str) -> None:
+        self._work, self._contracts = Table(client, work, THE_WORK), Table(client, contracts, "the contracts table")
+
+    @property
+    def tasks(self) -> Rows:
+        return IndexRows(self._work)
+
+    @property
+    def contracts(self) -> Rows:
+        return IndexRows(self._contracts)
+
+    def executions(self, contract_ids: Sequence[str]) -> Mapping[str, Execution]:
+        rows = self._work.find([(f"EXEC#{one}", "EXEC") for one in contract_ids])
+        found = map(from_item, rows.values())
+        return {one.contract_id: one for one in found}
+
+    def heads(self, contract_ids: Sequence[str]) -> Mapping[str, ContractHead]:
+        rows = self._contracts.find([(one,) for one in contract_ids], only=HEAD).values()
+        heads = (ContractHead(r["pk"], r["stored_at"], r["expires_at"], r["source"], r["hash"]) for r in rows)
+        return {head.contract_id: head for head in heads}
+
+    def moves(self, contract_id: str, limit: int) -> list[MoneyMove]:
+        partition = f"EXEC#{contract_id}"
+        found = self._work.query(partition, after="MONEY#", before="MONEY#~", page=limit, newest_first=True)
+        return [_move(row) for row in islice(found, limit)]
+
+    def deliveries(self, contract_id: str, limit: int) -> list[DeliveryHead]:
+        found = self._work.query(f"WEBHOOK#{contract_id}", page=limit + 1, only=DELIVERY)
+        rows = (row for row in found if row["sk"] != STOP)
+        return [_delivery(row) for row in islice(rows, limit)]
+
+    def owed(self, day: int, limit: int) -> list[LedgerRow]:
+        first = day * DAY_MS
+        month = datetime.fromtimestamp(first // 1000, UTC).strftime("%Y-%m")
+        after, before = f"{first:015d}", f"{first + DAY_MS:015d}"
+        found = self._work.query(f"LEDGER#{month}", after=after, before=before, page=limit, consistent=False)
+        return [known(LedgerRow, loads(row["row"])) for row in islice(found, limit)]
+
+    def received(self, day: int, limit: int) -> list[MoneyMove]:
+        keys = [(row["pk"], row["sk"]) for row in islice(self._received(day, limit), limit)]
+        moves = map(_move, self._work.find(keys).values())
+        return sorted(moves, key=lambda move: (move.at_ms, move.contract_id))
+
+    def _received(self, day: int, limit: int) -> Iterator[Item]:
+        for shard in SHARDS:
+            yield from islice(self._work.query(received_on(f"{day}#{shard}"), page=limit, index=INDEX), limit)
+
+
+def _delivery(row: Item) -> DeliveryHead:
+    return DeliveryHead(row["sk"], urlsplit(row["url"]).hostname or "", row["state"], row["attempt"])
+
+
+def _move(row: Item) -> MoneyMove:
+    stored = loads(row["row"])
+    return known(MoneyMove, {**stored, "hashes": tuple(stored["hashes"])})

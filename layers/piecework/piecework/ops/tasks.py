@@ -1,0 +1,248 @@
+"""Contracts and tasks of the worker door: lists by time and state, one task with its money and webhooks, the ledger.
+
+A contract has one task at most, so a contract's id names both. Ids of tasks are left out: with its contract's id, one
+opens the task at the worker door. What a task was given and what it made is never shown.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, get_args
+
+from piecework.edge.roles import Caller
+from piecework.errors import BadRequest, NotFound
+from piecework.jsons import Json
+from piecework.ops.access import READS, require
+from piecework.ops.listing import AHEAD_MS, DAY_MS, LARGEST_PAGE, PAGE, Place, Row, Rows, page_of
+from piecework.ops.query import MOST_MS, number, one_of, texts
+from piecework.values import asdict
+from piecework.worker.record.execution import Execution
+from piecework.worker.record.executions import LedgerRow
+from piecework.worker.record.moves import MoneyMove
+from piecework.worker.record.states import State
+from piecework.worker.record.values import PaymentStatus
+
+LONGEST_LIFE_MS: Final = 200 * DAY_MS  # a contract: 90 days to its deadline, and 100 behind it
+MOST_MOVES: Final = 100  # of one task's money, the newest of them
+MOST_DELIVERIES: Final = 50
+MOST_LEDGER_ROWS: Final = 1_000  # of one day that are added up
+NO_TASK: Final = "SIGNED"  # the state of a contract that nobody has paid for
+STATES: Final = tuple(state.value for state in State)
+
+
+class ContractHead(NamedTuple):
+    """What a list shows of a contract."""
+
+    contract_id: str
+    stored_at_ms: int
+    expires_at: int  # epoch seconds
+    source: str
+    hash: str
+
+
+class DeliveryHead(NamedTuple):
+    """What an operator sees of a webhook."""
+
+    event_id: str
+    host: str  # of its address, whose path may hold a secret
+    state: str
+    attempt: int  # that comes next, or was the last
+
+
+class WorkerRows(Protocol):
+    """Rows of the worker's tables; each method is a bounded number of requests."""
+
+    @property
+    def tasks(self) -> Rows: ...
+
+    @property
+    def contracts(self) -> Rows: ...
+
+    def executions(self, contract_ids: Sequence[str]) -> Mapping[str, Execution]:
+        """Those of the records that are there, strongly consistent."""
+
+    def heads(self, contract_ids: Sequence[str]) -> Mapping[str, ContractHead]:
+        """Those of the contracts that are there, strongly consistent."""
+
+    def moves(self, contract_id: str, limit: int) -> list[MoneyMove]:
+        """The moves of a task's money, the newest first."""
+
+    def deliveries(self, contract_id: str, limit: int) -> list[DeliveryHead]:
+        """The webhooks of a contract."""
+
+    def owed(self, day: int, limit: int) -> list[LedgerRow]:
+        """What became owed on a day (its number since 1970), the oldest first."""
+
+    def received(self, day: int, limit: int) -> list[MoneyMove]:
+        """The moves by which money came on a day, the oldest first."""
+
+
+class TaskViews:
+    """What operators see of contracts, tasks and money."""
+
+    def __init__(self, rows: WorkerRows, clock: Callable[[], int]) -> None:
+        self._rows, self._clock = rows, clock
+
+    def tasks(self, caller: Caller, query: Mapping[str, Sequence[str]]) -> dict[str, Json]:
+        """A page of tasks by the time that they were made, the newest first.
+
+        Raises:
+            Forbidden: the caller may not read.
+            BadRequest: a parameter has no meaning.
+        """
+        require(caller, READS)
+        asked = texts(query, "state", "payment", "since_ms", "until_ms", "limit", "cursor")
+        state, payment = one_of(asked, "state", STATES), one_of(asked, "payment", get_args(PaymentStatus))
+
+        def look(rows: Sequence[Row]) -> list[Json | None]:
+            found = self._rows.executions([_contract_of(row) for row in rows])
+            standing = [found.get(_contract_of(row)) for row in rows]
+            return [None if one is None else self._if(_task(one), state, payment) for one in standing]
+
+        return self._page(self._rows.tasks, asked, look)
+
+    def contracts(self, caller: Caller, query: Mapping[str, Sequence[str]]) -> dict[str, Json]:
+        """A page of contracts by the time that they came, the newest first; their state is their task's.
+
+        Raises:
+            Forbidden: the caller may not read.
+            BadRequest: a parameter has no meaning.
+        """
+        require(caller, READS)
+        asked = texts(query, "state", "since_ms", "until_ms", "limit", "cursor")
+        state = one_of(asked, "state", (NO_TASK, *STATES))
+
+        def look(rows: Sequence[Row]) -> list[Json | None]:
+            ids = [row["pk"] for row in rows]
+            heads, tasks = self._rows.heads(ids), self._rows.executions(ids)
+            return [self._if(_contract(heads[one], tasks.get(one)), state) if one in heads else None for one in ids]
+
+        return self._page(self._rows.contracts, asked, look)
+
+    def task(self, caller: Caller, contract_id: str) -> dict[str, Json]:
+        """A contract's task, every move of its money that is kept, and its webhooks.
+
+        Raises:
+            Forbidden: the caller may not read.
+            NotFound: there is no such task.
+        """
+        require(caller, READS)
+        found = self._rows.executions([contract_id]).get(contract_id)
+        if found is None:
+            raise NotFound("this contract is not known, or nobody has paid for it")
+        moves = self._rows.moves(contract_id, MOST_MOVES + 1)
+        deliveries = self._rows.deliveries(contract_id, MOST_DELIVERIES + 1)
+        failure = found.outcome.failure
+        return {
+            **_task(found),
+            "failure": {"code": failure.code, "message": failure.message} if failure else None,
+            "payer": found.payment.payer,
+            "nonce": found.payment.claim_key.rpartition("/")[2],
+            "valid_before_ms": found.payment.valid_before * 1000,
+            "claim": found.payment.claim_status,
+            "transactions_named": list(found.settlement.hashes),
+            "receipt": dict(found.settlement.receipt) if found.settlement.receipt else None,
+            "resolution": dict(found.settlement.resolution) if found.settlement.resolution else None,
+            "moves": [_move(move) for move in moves[:MOST_MOVES]],
+            "has_more_moves": len(moves) > MOST_MOVES,
+            "webhooks": [one._asdict() for one in deliveries[:MOST_DELIVERIES]],
+            "has_more_webhooks": len(deliveries) > MOST_DELIVERIES,
+        }
+
+    def ledger(self, caller: Caller, query: Mapping[str, Sequence[str]]) -> dict[str, Json]:
+        """What was received on a day beside what became owed, row by row and in all.
+
+        Raises:
+            Forbidden: the caller may not read.
+            BadRequest: the day has no meaning.
+        """
+        require(caller, READS)
+        asked = texts(query, "day")
+        day = _day(asked.get("day", ""), self._clock())
+        received = self._rows.received(day, MOST_LEDGER_ROWS + 1)
+        owed = self._rows.owed(day, MOST_LEDGER_ROWS + 1)
+        kinds = ("platform_fee_due", "refund_due")
+        return {
+            "day": _text_of(day),
+            "received": [_move(move) for move in received[:MOST_LEDGER_ROWS]],
+            "owed": [_owed(row) for row in owed[:MOST_LEDGER_ROWS]],
+            "totals_atomic": {
+                "received": str(sum(move.atomic or 0 for move in received[:MOST_LEDGER_ROWS])),
+                **{kind: str(sum(row.atomic for row in owed[:MOST_LEDGER_ROWS] if row.kind == kind)) for kind in kinds},
+            },
+            "is_complete": max(len(received), len(owed)) <= MOST_LEDGER_ROWS,
+            "without_amount": sum(move.atomic is None for move in received),
+        }
+
+    def _page(
+        self, rows: Rows, asked: Mapping[str, str], look: Callable[[Sequence[Row]], list[Json | None]]
+    ) -> dict[str, Json]:
+        now_ms = self._clock()
+        until_ms = min(number(asked, "until_ms", MOST_MS, MOST_MS), now_ms + AHEAD_MS)
+        since_ms = max(number(asked, "since_ms", 0, MOST_MS), now_ms - LONGEST_LIFE_MS)
+        size = number(asked, "limit", PAGE, LARGEST_PAGE, least=1)
+        return page_of(rows, Place.of(asked.get("cursor", ""), until_ms), since_ms, size, look).to_json()
+
+    def _if(self, item: dict[str, Json], state: str, payment: str = "") -> Json | None:
+        return item if state in ("", item["state"]) and payment in ("", item.get("payment")) else None
+
+
+def _contract_of(row: Row) -> str:
+    return str(row["pk"]).partition("#")[2]
+
+
+def _task(execution: Execution) -> dict[str, Json]:
+    return {
+        "contract_id": execution.contract_id,
+        "state": str(execution.state),
+        "payment": execution.settlement.status,
+        "executor": execution.executor,
+        "generation": execution.generation,
+        "attempt": execution.attempt.number,
+        "attempts": execution.attempt.most,
+        "created_at_ms": execution.created_at_ms,
+        "finished_at_ms": execution.outcome.finished_at_ms or None,
+        "is_in_doubt": execution.state is State.UNKNOWN,
+        "next_look_at_ms": execution.due_ms or None,
+        "looks": execution.settlement.looks,
+    }
+
+
+def _contract(head: ContractHead, task: Execution | None) -> dict[str, Json]:
+    return {
+        "contract_id": head.contract_id,
+        "state": str(task.state) if task else NO_TASK,
+        "source": head.source,
+        "hash": head.hash,
+        "stored_at_ms": head.stored_at_ms,
+        "expires_at_ms": head.expires_at * 1000,
+    }
+
+
+def _move(move: MoneyMove) -> dict[str, Json]:
+    shown: dict[str, Json] = asdict(move)
+    return {**shown, "hashes": list(move.hashes), "atomic": None if move.atomic is None else str(move.atomic)}
+
+
+def _owed(row: LedgerRow) -> dict[str, Json]:
+    shown: dict[str, Json] = asdict(row)
+    return {name: value for name, value in shown.items() if name != "task_id"} | {"atomic": str(row.atomic)}
+
+
+def _day(text: str, now_ms: int) -> int:
+    """A day as `2026-11-29`; without one, today (UTC). Raises BadRequest."""
+    from datetime import UTC, datetime
+
+    if not text:
+        return now_ms // DAY_MS
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise BadRequest("day must be a day as 2026-11-29") from None
+    if day.year < 1970 or day.strftime("%Y-%m-%d") != text:
+        raise BadRequest("day must be a day as 2026-11-29")
+    return int(day.timestamp()) * 1000 // DAY_MS
+
+
+def _text_of(day: int) -> str:
+    from time import gmtime, strftime
+
+    return strftime("%Y-%m-%d", gmtime(day * DAY_MS // 1000))

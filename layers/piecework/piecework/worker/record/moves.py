@@ -1,0 +1,74 @@
+"""Moves of money: each change of a record's payment as a row of its own, kept with its time and what it was known by.
+
+The record shows the last of them only. A row is written in the transaction of its change, so there is one for each, and
+none for what did not happen. Records that were written before this code have rows from their next change on.
+"""
+
+from typing import Final, Self
+
+from piecework.errors import PieceworkError
+from piecework.jsons import Json, loads
+from piecework.values import dataclass
+from piecework.worker.record.execution import Execution
+
+RECEIVED: Final = frozenset({"settled", "settled_unconfirmed"})
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyMove:
+    """One change of a payment: how it then stood, and upon what."""
+
+    contract_id: str
+    generation: int
+    version: int  # of the record, so that each change has a row of its own
+    at_ms: int
+    state: str
+    payment: str
+    claim: str
+    payer: str
+    atomic: int | None = None  # that the payment authorizes; None where its document is gone
+    calls: int = 0
+    looks: int = 0
+    hashes: tuple[str, ...] = ()
+    transaction: str = ""
+    reason: str = ""
+    resolution: Json = None
+
+    @classmethod
+    def between(cls, before: Execution | None, after: Execution, at_ms: int) -> Self | None:
+        """The move that leads from one record to the next; None where nothing of the payment changed."""
+        if before is not None and (before.settlement, _bound(before)) == (after.settlement, _bound(after)):
+            return None
+        settlement, receipt = after.settlement, after.settlement.receipt or {}
+        return cls(
+            contract_id=after.contract_id,
+            generation=after.generation,
+            version=after.version,
+            at_ms=at_ms,
+            state=str(after.state),
+            payment=settlement.status,
+            claim=after.payment.claim_status,
+            payer=after.payment.payer,
+            atomic=_atomic(after.payment.document or (before.payment.document if before else "")),
+            calls=settlement.calls,
+            looks=settlement.looks,
+            hashes=settlement.hashes,
+            transaction=str(receipt.get("transaction") or ""),
+            reason=str(receipt.get("errorReason") or ""),
+            resolution=dict(settlement.resolution) if settlement.resolution else None,
+        )
+
+    def is_receipt_after(self, before: Execution | None) -> bool:
+        """Whether this is the move by which the money came."""
+        return self.payment in RECEIVED and (before is None or not before.is_paid)
+
+
+def _bound(execution: Execution) -> tuple[str, str]:
+    return execution.payment.claim_key, execution.payment.claim_status
+
+
+def _atomic(document: str) -> int | None:
+    try:
+        return int(loads(document)["payload"]["authorization"]["value"]) if document else None
+    except (PieceworkError, KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,119 @@
+"""What the worker writes is what the operator's door reads: indexes, moves of money, webhooks, the ledger."""
+
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from piecework.ops.listing import DAY_MS, SHARDS
+from piecework.ops.store.worker_rows import WorkerRowsTable
+from piecework.ops.tasks import DeliveryHead
+from piecework.worker.record.executions import LedgerRow, Moved
+from piecework.worker.record.states import State
+from piecework.worker.record.values import Lease
+from piecework.worker.store.contracts_table import ContractsTable
+from piecework.worker.store.deliveries_table import DeliveriesTable
+from piecework.worker.store.executions_table import ExecutionsTable
+from piecework.worker.webhook.webhooks import Delivery, DeliveryState
+from tests.support.fakes import START_MS, FakeClock
+from tests.support.ops.tasks import a_task
+
+RECEIPT = {"success": True, "transaction": "0xabc", "network": "base", "payer": "0xfrom"}
+DAY = START_MS // DAY_MS
+
+
+class Place:
+    def __init__(self, aws):
+        self.client, self.clock = aws.client("dynamodb"), FakeClock()
+        self.work, self.contracts = aws.new_table("WorkTable"), aws.new_table("ContractsTable")
+        self.executions = ExecutionsTable(self.client, self.work, aws.new_table("DueTable"), self.clock)
+        self.rows = WorkerRowsTable(self.client, self.work, self.contracts)
+
+    def listed(self, rows, day=DAY):
+        return [row["pk"] for shard in SHARDS for row in rows.rows(day, shard, "", 8)]
+
+
+@pytest.fixture
+def place(embedded_aws):
+    return Place(embedded_aws)
+
+
+def settled(place, contract_id="ctr_1"):
+    """A task that is bound, done and paid, a second apart."""
+    bound = a_task(contract_id)
+    place.executions.claim(None, bound)
+    settling = replace(bound, state=State.RESULT_READY).settling(Lease("l", START_MS), START_MS, START_MS + 9)
+    place.clock.move(1)
+    place.executions.move(bound, settling)
+    place.clock.move(1)
+    paid = replace(settling, outcome=replace(settling.outcome, result=bound.input)).paid(RECEIPT, START_MS)
+    place.executions.move(settling, paid)
+    return paid
+
+
+def test_a_task_is_listed_under_its_day_once_however_often_it_moves(place):
+    paid = settled(place)
+
+    assert place.listed(place.rows.tasks) == ["EXEC#ctr_1"]
+    assert place.listed(place.rows.tasks, DAY + 1) == []
+    assert place.rows.executions(["ctr_1", "ctr_2"]) == {"ctr_1": paid}
+
+
+def test_every_move_of_its_money_is_kept_with_its_time_the_newest_first(place):
+    settled(place)
+
+    moves = place.rows.moves("ctr_1", 9)
+    assert [(move.payment, move.at_ms - START_MS) for move in moves] == [
+        ("settled", 2_000),
+        ("settling", 1_000),
+        ("authorized", 0),
+    ]
+    assert place.rows.moves("ctr_1", 2) == moves[:2]
+    assert place.rows.moves("ctr_2", 9) == []
+
+
+def test_a_move_that_was_not_done_leaves_no_row(place):
+    bound = a_task()
+    place.executions.claim(None, bound)
+    stale = replace(bound, version=7, state=State.RESULT_READY)
+
+    with pytest.raises(Moved):
+        place.executions.move(stale, stale.settling(Lease("l", START_MS), START_MS, START_MS + 9))
+    assert [move.payment for move in place.rows.moves("ctr_1", 9)] == ["authorized"]
+
+
+def test_money_that_came_is_found_by_its_day_and_what_is_owed_beside_it(place):
+    for number in range(5):
+        settled(place, f"ctr_{number}")
+    row = LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "base", "0xw", DAY * DAY_MS)
+    for at_ms in (row.at_ms - 1, row.at_ms, row.at_ms + DAY_MS - 1, row.at_ms + DAY_MS):
+        place.executions.add_debt(replace(row, at_ms=at_ms))
+
+    assert [move.transaction for move in place.rows.received(DAY, 99)] == ["0xabc"] * 5
+    assert [move.atomic for move in place.rows.received(DAY, 3)] == [1500] * 3
+    assert place.rows.received(DAY + 1, 99) == []
+    assert [owed.at_ms for owed in place.rows.owed(DAY, 9)] == [row.at_ms, row.at_ms + DAY_MS - 1]
+
+
+def test_webhooks_are_read_without_their_bodies_secrets_and_the_paths_of_their_addresses(place):
+    deliveries = DeliveriesTable(place.client, place.work, place.clock)
+    delivery = Delivery("ctr_1", "evt_1", "https://seeker.example/hook/secret", b"body", "whsec_x")
+    deliveries.put(delivery)
+    deliveries.note(delivery, replace(delivery, state=DeliveryState.GIVEN_UP, attempt=9))
+    deliveries.stop("ctr_1")
+
+    assert place.rows.deliveries("ctr_1", 9) == [DeliveryHead("evt_1", "seeker.example", "given_up", 9)]
+
+
+def test_a_contract_is_listed_from_its_registration_on(place):
+    from piecework.worker.contract.contracts import record_of
+    from tests.support.worker.contracts import a_contract
+
+    document = a_contract(START_MS, contract_id=f"ctr_{uuid4().hex[:12]}")
+    record = record_of(document, None, attempts=3, source="api", stored_at_ms=START_MS)
+    table = ContractsTable(place.client, place.contracts, place.clock)
+    assert (table.put(record), table.put(record)) == ("new", "same")
+
+    assert place.listed(place.rows.contracts) == [record.contract_id]
+    head = place.rows.heads([record.contract_id, "ctr_9"])[record.contract_id]
+    assert (head.stored_at_ms, head.source, head.hash) == (START_MS, "api", record.hash)

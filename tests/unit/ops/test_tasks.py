@@ -1,0 +1,148 @@
+"""What operators see of contracts, tasks and money, and what they never see."""
+
+from dataclasses import replace
+
+import pytest
+
+from piecework.errors import BadRequest, Forbidden, NotFound
+from piecework.ops.tasks import MOST_LEDGER_ROWS, MOST_MOVES, ContractHead, DeliveryHead, TaskViews
+from piecework.worker.record.executions import LedgerRow
+from piecework.worker.record.moves import MoneyMove
+from piecework.worker.record.states import State
+from tests.support.fakes import START_MS, FakeClock
+from tests.support.ops.requests import NOBODY, VIEWER
+from tests.support.ops.tasks import FakeWorkerRows, a_task
+
+MOVE = replace(MoneyMove.between(None, a_task(), START_MS), payment="settled", transaction="0xabc")
+
+
+class Bench:
+    def __init__(self):
+        self.rows, self.clock = FakeWorkerRows(), FakeClock()
+        self.views = TaskViews(self.rows, self.clock)
+
+    def ask(self, what, **query):
+        return getattr(self.views, what)(VIEWER, {name: [value] for name, value in query.items()})
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def ids(page):
+    return [item["contract_id"] for item in page["items"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, ["ctr_3", "ctr_2", "ctr_1"]),
+        ({"state": "UNKNOWN"}, ["ctr_2"]),
+        ({"payment": "unresolved"}, ["ctr_2"]),
+        ({"payment": "authorized", "state": "EXECUTING"}, ["ctr_3", "ctr_1"]),
+        ({"since_ms": str(START_MS - 1_500)}, ["ctr_3", "ctr_2"]),
+        ({"until_ms": str(START_MS - 1_500)}, ["ctr_1"]),
+        ({"limit": "1"}, ["ctr_3"]),
+    ],
+)
+def test_tasks_are_listed_by_time_and_state(bench, query, found):
+    doubtful = {"state": State.UNKNOWN, "payment_status": "unresolved", "due_ms": 0}
+    for number, members in enumerate(({}, doubtful, {}), start=1):
+        bench.rows.add(a_task(f"ctr_{number}", created_at_ms=START_MS - (3 - number) * 1_000, **members))
+
+    assert ids(bench.ask("tasks", **query)) == found
+
+
+def test_a_task_in_doubt_says_so_and_when_it_is_looked_at_next(bench):
+    bench.rows.add(a_task(state=State.UNKNOWN, looks=4))
+
+    [item] = bench.ask("tasks")["items"]
+    assert (item["is_in_doubt"], item["next_look_at_ms"], item["looks"]) == (True, START_MS + 60_000, 4)
+
+
+def test_contracts_have_the_state_of_their_task_or_none_yet(bench):
+    for number in (1, 2):
+        bench.rows.sign(ContractHead(f"ctr_{number}", START_MS - number, START_MS // 1000 + 9, "api", "0xh"))
+    bench.rows.records["ctr_1"] = a_task("ctr_1")
+
+    assert [(item["contract_id"], item["state"]) for item in bench.ask("contracts")["items"]] == [
+        ("ctr_1", "EXECUTING"),
+        ("ctr_2", "SIGNED"),
+    ]
+    assert ids(bench.ask("contracts", state="SIGNED")) == ["ctr_2"]
+
+
+def test_one_task_shows_its_money_and_webhooks_and_neither_work_nor_what_opens_it(bench):
+    bench.rows.add(a_task())
+    bench.rows.of_money["ctr_1"] = [MOVE, replace(MOVE, version=2)]
+    bench.rows.sent["ctr_1"] = [DeliveryHead("evt_1", "seeker.example", "given_up", 9)]
+
+    found = bench.views.task(VIEWER, "ctr_1")
+
+    assert [move["version"] for move in found["moves"]] == [2, 1] and found["moves"][0]["atomic"] == "1500"
+    assert found["webhooks"] == [{"event_id": "evt_1", "host": "seeker.example", "state": "given_up", "attempt": 9}]
+    assert (found["payer"], found["claim"], found["nonce"]) == ("0xfrom", "active", "0xctr_1")
+    for secret in ("task_secret", "private", "x402Version", "d" * 64):
+        assert secret not in str(found) and secret not in str(bench.ask("tasks"))
+
+
+def test_more_moves_than_are_shown_are_said(bench):
+    bench.rows.add(a_task())
+    bench.rows.of_money["ctr_1"] = [MOVE] * (MOST_MOVES + 1)
+
+    found = bench.views.task(VIEWER, "ctr_1")
+    assert len(found["moves"]) == MOST_MOVES and found["has_more_moves"] is True
+
+
+def test_the_ledger_of_a_day_sets_what_came_beside_what_is_owed(bench):
+    bench.rows.of_money["ctr_1"] = [MOVE, replace(MOVE, at_ms=START_MS - 86_400_000)]
+    row = LedgerRow("platform_fee_due", "ctr_1", "task_secret", 1, 75, "eip155:8453", "0xw", START_MS)
+    bench.rows.debts += [row, replace(row, kind="refund_due", atomic=1500), replace(row, at_ms=START_MS - 86_400_000)]
+
+    found = bench.ask("ledger", day="2027-01-15")
+
+    assert found == bench.ask("ledger")
+    assert found["totals_atomic"] == {"received": "1500", "platform_fee_due": "75", "refund_due": "1500"}
+    assert (len(found["received"]), len(found["owed"]), found["is_complete"]) == (1, 2, True)
+    assert "task_secret" not in str(found)
+
+
+def test_a_ledger_that_is_cut_says_that_its_totals_are_not_all(bench):
+    bench.rows.of_money["ctr_1"] = [MOVE] * (MOST_LEDGER_ROWS + 1)
+
+    found = bench.ask("ledger")
+    assert found["is_complete"] is False and len(found["received"]) == MOST_LEDGER_ROWS
+
+
+@pytest.mark.parametrize(
+    ("what", "query"),
+    [("tasks", {"state": "LOST"}), ("tasks", {"payment": "gone"}), ("tasks", {"cursor": "x"}),
+     ("contracts", {"state": "x"}), ("contracts", {"payment": "settled"}),
+     ("ledger", {"day": "2027-1-15"}), ("ledger", {"day": "15.01.2027"}),
+     ("ledger", {"day": "2027-02-30"}), ("ledger", {"day": "0001-01-01"}), ("ledger", {"month": "2027-01"}),
+     ("ledger", {"day": "٢٠٢٧-01-15"})],
+)  # fmt: skip
+def test_a_parameter_without_meaning_is_refused(bench, what, query):
+    with pytest.raises(BadRequest):
+        bench.ask(what, **query)
+
+
+def test_a_page_reads_a_bounded_number_of_records_whatever_is_stored(bench):
+    for number in range(3_000):
+        bench.rows.add(a_task(f"ctr_{number}", created_at_ms=START_MS - number))
+
+    bench.ask("tasks", state="UNKNOWN", limit="50")
+
+    assert bench.rows.read_records <= bench.rows.index.read_rows <= 512
+
+
+def test_a_task_that_is_not_there_is_not_found(bench):
+    with pytest.raises(NotFound):
+        bench.views.task(VIEWER, "ctr_9")
+
+
+@pytest.mark.parametrize("what", ["tasks", "contracts", "ledger", "task"])
+def test_who_may_not_read_is_refused_by_the_domain(bench, what):
+    with pytest.raises(Forbidden):
+        getattr(bench.views, what)(NOBODY, {} if what != "task" else "ctr_1")
