@@ -127,7 +127,11 @@ ANSWERS: Final[dict[str, Schema]] = {
             "type": {"enum": list(PAYLOADS)},
             "schema_version": {"const": 1},
             "timestamp": TIME,
-            "payload": {"type": "object"},
+            "payload": {
+                "type": "object",
+                "description": "by type; with `private: true` beside them, `arguments` are"
+                ' `{"shown": "private"}` for all but approvers',
+            },
             "causation_id": UUID,
             "correlation_id": UUID,
             "idempotency_key": STRING,

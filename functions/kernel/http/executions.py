@@ -15,8 +15,9 @@ from kernel.http.views import approval_body, arguments_body, execution_body, row
 from piecework.jsons import Json
 from piecework.kernel.edge import checked_id, natural
 from piecework.kernel.errors import Invalid
+from piecework.kernel.model.events import is_private
 from piecework.kernel.model.ports import Filter
-from piecework.kernel.model.questions import SHOWN
+from piecework.kernel.model.questions import HIDDEN, SHOWN
 from piecework.kernel.model.state import Status
 from piecework.kernel.needs import APPROVERS, CANCELS, CLIENTS, READERS, SIGNALS
 from piecework.kernel.service.bulk import OPEN
@@ -39,6 +40,8 @@ LISTED: Final = {
     "label": query("`key:value`; several must all match", {"type": "array", "items": {"pattern": "^[^:]+:"}}),
     "cursor": CURSOR,
 }
+
+PRIVATE_ARGUMENTS: Final = "private arguments"  # what a request's line in the log says of a look at them
 
 routes = Routes()
 
@@ -155,14 +158,18 @@ async def signal(request: Request, execution_id: str) -> Response:
     asks(after_sequence=AFTER, limit=EVENTS_PAGE),
 )
 async def events(request: Request, execution_id: str) -> Response:
-    """A page of an execution's log; empty for one that is unknown."""
+    """A page of an execution's log; empty for one that is unknown. Private arguments are for approvers."""
     query = request.query_params
     after = natural(query.get("after_sequence"), 0)
     limit = natural(query.get("limit"), EVENTS_LIMIT, EVENTS_MOST) or EVENTS_LIMIT
     door = door_of(request)
     page = await door.call(door.kernel.events, execution_id, after, limit)
     latest = page[-1].sequence if page else 0
-    return Line({"events": [event_body(event) for event in page], "latest_sequence": latest})
+    to_approver = caller_of(request).may(APPROVERS)
+    if to_approver and any(map(is_private, page)):
+        note(request, shows=PRIVATE_ARGUMENTS)
+    bodies = [event_body(event, to_approver=to_approver) for event in page]
+    return Line({"events": bodies, "latest_sequence": latest})
 
 
 @routes.get("/v0/approvals", READERS, answers("Approvals", 400), asks(state=STATE, cursor=CURSOR, limit=LIMIT))
@@ -186,11 +193,11 @@ async def approval(request: Request, execution_id: str, step_id: str) -> Respons
     found, step = await door.call(door.kernel.approval, execution_id, step_id)
     if not step.has_arguments:
         return Line(approval_body(found, {"shown": "none"}))
-    is_private = found.question is not None and found.question.is_private
-    if is_private and not caller_of(request).may(APPROVERS):
-        return Line(approval_body(found, {"shown": "private"}))
-    if is_private:
-        note(request, shows="private arguments")
+    for_approvers = found.question is not None and found.question.is_private
+    if for_approvers and not caller_of(request).may(APPROVERS):
+        return Line(approval_body(found, dict(HIDDEN)))
+    if for_approvers:
+        note(request, shows=PRIVATE_ARGUMENTS)
     return Line(approval_body(found, arguments_body(step.arguments, most=SHOWN)))
 
 

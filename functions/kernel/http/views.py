@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
-from piecework.kernel.model.questions import beginning
+from piecework.kernel.model.questions import HIDDEN, beginning
 
 if TYPE_CHECKING:
     from piecework.kernel.model.changes import Decided
@@ -141,7 +141,7 @@ def arguments_body(arguments: Json, *, most: int) -> dict[str, Json]:
 
 def _arguments_listed(asked: Question) -> dict[str, Json]:
     if asked.is_private:
-        return {"shown": "private"}
+        return dict(HIDDEN)
     return _shown(asked.arguments, asked.length) if asked.length else {"shown": "none"}
 
 

@@ -8,8 +8,9 @@ import pytest
 from piecework.aws.table import Table
 from piecework.edge.roles import parse_roles
 from piecework.kernel.errors import Invalid, NotFound
-from piecework.kernel.model.questions import LISTED
+from piecework.kernel.model.questions import HIDDEN, LISTED
 from piecework.kernel.store import keys
+from piecework.kernel.wire.frames import event_body
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.policies import a_policy
@@ -115,6 +116,19 @@ def test_lists_show_the_beginning_of_long_arguments_and_none_of_private_ones(sta
     assert found[private[1]].arguments == "" and found[private[1]].is_private
     assert stage.kernel.approval(*long)[1].arguments == {"text": "ü" * 5_000}
     assert stage.kernel.approval(*private)[1].arguments == {"to": "mia"}
+
+
+@pytest.mark.parametrize("size", [10, 120_000])  # the latter do not lie in the table
+def test_the_log_keeps_that_arguments_are_private_wherever_they_lie(stage, size):
+    execution, _ = asking(stage, "mail.send", {"text": "ü" * size})
+
+    log = stage.kernel.events(execution, 0, 100)
+
+    told = [event for event in log if "arguments" in event.payload]
+    assert [event.type for event in told] == ["step.created", "step.approval_required", "execution.blocked"]
+    assert {str(event_body(event)["payload"]["arguments"]) for event in told} == {str(HIDDEN)}
+    whole = [event_body(event, to_approver=True)["payload"]["arguments"] for event in told]
+    assert whole == [{"text": "ü" * size}] * 3
 
 
 def test_waiting_approvals_come_in_pages_the_oldest_first(stage):

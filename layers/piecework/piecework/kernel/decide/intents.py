@@ -141,7 +141,7 @@ def _invoke(builder: ChangeBuilder, read: Read, command: TakeIntent) -> tuple[An
     if question:
         return _ask_person(builder, intent, verdict, question, step_id), step_id
     if kept:
-        return _run_let_through(builder, command, kept, step_id), step_id
+        return _run_let_through(builder, command, verdict, kept, step_id), step_id
     return _run(builder, command, verdict, step_id), step_id
 
 
@@ -150,7 +150,7 @@ def _deny(builder: ChangeBuilder, command: TakeIntent, verdict: Verdict) -> Answ
     if command.over_limit and verdict.rate_limit:
         reason = verdict.rate_limit.refusal(verdict.rule_id)
     denied = IntentDenied(intent_type=intent.type, tool_id=intent.tool_id, reason=reason, rule_id=verdict.rule_id)
-    builder.append("intent.denied", _with_given(denied, intent))
+    builder.append("intent.denied", _with_given(denied, intent, verdict))
     builder.count(metrics.intents(intent.type, "rate_limited" if command.over_limit else "denied"))
     return {"accepted": False, "error": reason or f"denied by rule {verdict.rule_id}", "rule_id": verdict.rule_id}
 
@@ -158,9 +158,9 @@ def _deny(builder: ChangeBuilder, command: TakeIntent, verdict: Verdict) -> Answ
 def _run(builder: ChangeBuilder, command: TakeIntent, verdict: Verdict, step_id: str) -> Answer:
     intent = command.intent
     until = builder.now_ms + (verdict.timeout_ms or builder.settings.step_timeout_ms)
-    accepted = _accept(builder, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
+    accepted = _accept(builder, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent, verdict))
     attempts = REMOTE_ATTEMPTS if intent.remote else 1
-    entries: list[Entry] = [("step.created", _created(intent, attempts, until), step_id)]
+    entries: list[Entry] = [("step.created", _created(intent, verdict, attempts, until), step_id)]
     if intent.remote:
         entries.append(("step.dispatched", _job(builder, until), step_id))
     builder.batch(entries, chain=accepted)
@@ -179,11 +179,11 @@ def _kept_answer(builder: ChangeBuilder, read: Read, intent: Intent) -> Kept | N
     return kept
 
 
-def _run_let_through(builder: ChangeBuilder, command: TakeIntent, kept: Kept, step_id: str) -> Answer:
+def _run_let_through(builder: ChangeBuilder, command: TakeIntent, verdict: Verdict, kept: Kept, step_id: str) -> Answer:
     """A person has let the call through already, so it runs as one that the policy allows, but once."""
     intent, until = command.intent, builder.now_ms + builder.settings.step_timeout_ms
-    accepted = _accept(builder, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent))
-    created = _created(intent, 1, until)
+    accepted = _accept(builder, intent, _with_given(IntentDetails(tool_id=intent.tool_id), intent, verdict))
+    created = _created(intent, verdict, 1, until)
     created["remote"], created["answered_as"] = intent.remote, kept.step_id
     entries: list[Entry] = [("step.created", created, step_id)]
     if intent.remote:
@@ -199,7 +199,7 @@ def _run_let_through(builder: ChangeBuilder, command: TakeIntent, kept: Kept, st
 def _deny_again(builder: ChangeBuilder, intent: Intent, verdict: Verdict, kept: Kept) -> Answer:
     denied = IntentDenied(intent_type=intent.type, tool_id=intent.tool_id, reason=kept.reason, rule_id=verdict.rule_id)
     denied["answered_as"] = kept.step_id
-    builder.append("intent.denied", _with_given(denied, intent))
+    builder.append("intent.denied", _with_given(denied, intent, verdict))
     builder.count(metrics.intents(intent.type, "denied"))
     return {"accepted": False, "error": kept.reason, "rule_id": verdict.rule_id}
 
@@ -218,9 +218,11 @@ def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, questi
         blocked["expires_at"] = rfc3339(question.until_ms)
         blocked["on_timeout"] = "fail" if question.on_timeout == OnTimeout.FAIL else "deny"
     asked = StepApprovalRequired(tool_id=tool_id, arguments=arguments, remote=intent.remote, reason=verdict.reason)
+    if verdict.is_private:
+        blocked["private"] = asked["private"] = True
     builder.batch(
         [
-            ("step.created", _created(intent, 1, until), step_id),
+            ("step.created", _created(intent, verdict, 1, until), step_id),
             ("step.approval_required", asked, step_id),
             ("execution.blocked", blocked, ""),
         ]
@@ -295,16 +297,18 @@ def _accept(builder: ChangeBuilder, intent: Intent, details: IntentDetails) -> s
     return builder.append("intent.accepted", accepted).id
 
 
-def _with_given(told: G, intent: Intent) -> G:
+def _with_given(told: G, intent: Intent, verdict: Verdict) -> G:
     if intent.has_arguments:
         told["arguments"] = intent.arguments
+        if verdict.is_private:
+            told["private"] = True
     if intent.idempotency_key:
         told["idempotency_key"] = intent.idempotency_key
     return told
 
 
-def _created(intent: Intent, attempts: int, until_ms: int) -> StepCreated:
-    return {
+def _created(intent: Intent, verdict: Verdict, attempts: int, until_ms: int) -> StepCreated:
+    created: StepCreated = {
         "tool_id": intent.tool_id,
         "tool_version": 0,
         "arguments": intent.arguments,
@@ -312,6 +316,9 @@ def _created(intent: Intent, attempts: int, until_ms: int) -> StepCreated:
         "attempt": 1,
         "deadline": rfc3339(until_ms),
     }
+    if verdict.is_private:
+        created["private"] = True
+    return created
 
 
 PLAIN: Final = {WAIT: _wait, COMPLETE: _complete, FAIL: _fail}

@@ -9,6 +9,7 @@ from typing import Final, Literal, NotRequired, TypedDict
 
 from piecework.jsons import Json
 
+Private = Literal[True]  # the rule keeps the arguments for approvers: others get `questions.HIDDEN` instead
 SIGNAL_RESUMES: Final = "signal received: "  # and the signal's type
 
 
@@ -38,6 +39,7 @@ class ExecutionBlocked(TypedDict):
     remote: NotRequired[bool]  # left out when false
     expires_at: NotRequired[str]  # this and the following: of a wait with a time of its own
     on_timeout: NotRequired[Literal["deny", "fail"]]
+    private: NotRequired[Private]
 
 
 class ExecutionResumed(TypedDict):
@@ -76,6 +78,7 @@ class GivenMembers(TypedDict, total=False):
 
     arguments: Json
     idempotency_key: str
+    private: Private
 
 
 class IntentDetails(GivenMembers, total=False):
@@ -115,6 +118,7 @@ class StepCreated(TypedDict):
     deadline: str
     remote: NotRequired[bool]  # of a call that a person has let through before
     answered_as: NotRequired[str]  # the step that this person was asked about
+    private: NotRequired[Private]
 
 
 class StepDispatched(TypedDict):
@@ -169,6 +173,7 @@ class StepApprovalRequired(TypedDict):
     arguments: Json
     remote: bool
     reason: str
+    private: NotRequired[Private]
 
 
 class SignalReceived(TypedDict):

@@ -9,6 +9,9 @@ from piecework.values import dataclass
 LISTED: Final = 2_000  # characters of the arguments that a list shows; of the step itself all are kept
 REASON: Final = 500  # characters of a rule's or an answer's reason; the events have all of it
 SHOWN: Final = 64_000  # the same of one approval
+HIDDEN: Final[dict[str, Json]] = {
+    "shown": "private"
+}  # what stands for private arguments, wherever a reader would get them
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Final
 
 from piecework.errors import PieceworkError
 from piecework.kernel.errors import NotFound
-from piecework.kernel.model.events import TERMINAL
+from piecework.kernel.model.events import TERMINAL, is_private
 from piecework.kernel.model.ports import Executions
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.push_streams import Step
@@ -19,14 +19,24 @@ class Monitor:
     """One reader of a log; driven from outside like the other streams."""
 
     def __init__(
-        self, execution_id: str, after: int, executions: Executions, settings: KernelSettings, clock: Callable[[], int]
+        self,
+        execution_id: str,
+        after: int,
+        executions: Executions,
+        settings: KernelSettings,
+        clock: Callable[[], int],
+        looked: Callable[[], None] | None = None,
     ) -> None:
-        """Raises NotFound when there is no such execution."""
+        """Only an approver gives `looked`: it is called once, before private arguments are told; others get a mark.
+
+        Raises:
+            NotFound: no such execution.
+        """
         execution = executions.read(execution_id).execution
         if execution is None:
             raise NotFound(f"execution {execution_id}")
         self._id, self._after, self._executions = execution_id, after, executions
-        self._clock = clock
+        self._clock, self._to_approver, self._looked = clock, looked is not None, looked
         self.heartbeat_ms, self._next_round = settings.heartbeat_ms, clock() + settings.heartbeat_ms
         self._cut_at = clock() + LIFE_MS if settings.rotation_ms else None
         self._ends_at = execution.sequence if execution.status.is_terminal else None
@@ -42,7 +52,11 @@ class Monitor:
             return Step()
         if events:
             self._after = events[-1].sequence
-        frames = [frame(event.type, event_body(event), event.sequence) for event in events]
+        if self._looked and any(map(is_private, events)):
+            self._looked()
+            self._looked = None
+        bodies = [event_body(event, to_approver=self._to_approver) for event in events]
+        frames = [frame(event.type, body, event.sequence) for event, body in zip(events, bodies, strict=True)]
         is_over = self._has_told_all or is_done or (self._cut_at is not None and self._clock() >= self._cut_at)
         return Step(tuple(frames), is_over or any(event.type in TERMINAL for event in events))
 

@@ -58,9 +58,9 @@ class Streams:
         feed = RunnerFeed(linked, self.stores, self.kernel, self.dispatcher, self.liveness.expect_runner)
         return PushStream(feed, self.outbox, self.settings, self.clock)
 
-    def monitor(self, execution_id: str, after: int) -> Monitor:
-        """Follow an execution's log. Raises NotFound."""
-        return Monitor(execution_id, after, self.stores.executions, self.settings, self.clock)
+    def monitor(self, execution_id: str, after: int, looked: Callable[[], None] | None = None) -> Monitor:
+        """Follow an execution's log; an approver gives `looked`, which notes private arguments. Raises NotFound."""
+        return Monitor(execution_id, after, self.stores.executions, self.settings, self.clock, looked)
 
     def keeper(self) -> Keeper:
         """Who renews the leases of the agent and runner streams that are open."""

@@ -23,7 +23,7 @@ def frame(event: str, data: Json, sequence: int | None = None) -> bytes:
     return f"{number}event: {event}\ndata: {_compact(data)}\n\n".encode("ascii")
 
 
-def event_body(event: Event) -> dict[str, Json]:
+def event_body(event: Event, *, to_approver: bool = False) -> dict[str, Json]:
     """An event as clients see it; `by` is there where a caller with a name has caused it."""
     body: dict[str, Json] = {
         "id": event.id,
@@ -32,7 +32,7 @@ def event_body(event: Event) -> dict[str, Json]:
         "type": event.type,
         "schema_version": SCHEMA_VERSION,
         "timestamp": rfc3339(event.at_ms),
-        "payload": shown(event),
+        "payload": shown(event, to_approver=to_approver),
         "causation_id": event.causation_id,
         "correlation_id": event.correlation_id,
         "idempotency_key": "",

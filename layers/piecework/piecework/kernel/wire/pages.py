@@ -19,10 +19,12 @@ def page_of_events(log: Iterable[Event], limit: int) -> list[Event]:
     page: list[Event] = []
     plain, escaped, is_escaped = 0, 0, False
     for event in log:
-        text = json.dumps(event_body(event), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(event_body(event, to_approver=True), ensure_ascii=False, separators=(",", ":"))
         is_escaped = is_escaped or not _is_utf8(text)
         plain += len(text.encode("utf-8", "surrogatepass"))
-        escaped += len(text) if text.isascii() else len(json.dumps(event_body(event), separators=(",", ":")))
+        escaped += (
+            len(text) if text.isascii() else len(json.dumps(event_body(event, to_approver=True), separators=(",", ":")))
+        )
         if page and (escaped if is_escaped else plain) > PAGE_BYTES:
             break
         page.append(event)
