@@ -41,7 +41,7 @@ def execution_item(execution: Execution, write: str) -> Item:
         "sequence": execution.sequence,
         "clock_ms": execution.clock_ms,
         "session": execution.session,
-        "blocked": _blocked_member(execution.blocked),
+        **_blocked_members(execution.blocked),
         "steps": list(execution.steps.values()),
         "step_count": execution.step_count,
         "signals": [[signal.sequence, signal.type] for signal in execution.signals],
@@ -100,7 +100,7 @@ def execution_from(item: Item, labels: Mapping[str, str]) -> Execution:
         updated_at_ms=row.updated_at_ms,
         clock_ms=record["clock_ms"],
         session=known(Session, session) if session else None,
-        blocked=known(Blocked, blocked) if blocked else None,
+        blocked=known(Blocked, blocked | record.get("wait", {})) if blocked else None,
         steps={step.id: step for step in steps},
         step_count=record["step_count"],
         signals=tuple(StoredSignal(*signal[:2]) for signal in record["signals"]),
@@ -115,11 +115,12 @@ def execution_from(item: Item, labels: Mapping[str, str]) -> Execution:
     )
 
 
-def _blocked_member(blocked: Blocked | None) -> dict[str, Any] | None:
-    """Without what only a wait with a time of its own has."""
-    if blocked is None:
-        return None
-    return {"reason": blocked.reason, "ref": blocked.ref} if blocked.until_ms is None else record_of(blocked)
+def _blocked_members(blocked: Blocked | None) -> dict[str, Any]:
+    """What only a wait with a time of its own has stands beside it: earlier code refuses more than two members."""
+    if blocked is None or blocked.until_ms is None:
+        return {"blocked": blocked and {"reason": blocked.reason, "ref": blocked.ref}}
+    members = record_of(blocked)
+    return {"blocked": {name: members.pop(name) for name in ("reason", "ref")}, "wait": members}
 
 
 def _approvals_member(approvals: Approvals) -> dict[str, Approvals]:
@@ -211,18 +212,22 @@ def question_from(row: Item | None) -> Question | None:
 
 
 def events_value(events: tuple[Event, ...]) -> Json:
-    """The events of one command as one value."""
+    """The events of one command as one value, without who caused it: earlier code refuses a member more."""
     members = [record_of(event) for event in events]
     for member in members:
-        del member["execution_id"]
-        if not member["by"]:
-            del member["by"]
+        del member["execution_id"], member["by"]
     return members
 
 
-def events_from(execution_id: str, value: Json) -> list[Event]:
+def by_item(events: tuple[Event, ...]) -> Item:
+    """Who caused a command, beside the value of its events."""
+    return {"by": events[0].by} if events and events[0].by else {}
+
+
+def events_from(execution_id: str, item: Item, value: Json) -> list[Event]:
     """The events of one command."""
-    return [known(Event, {**member, "execution_id": execution_id}) for member in value]
+    by = {"by": item.get("by", "")}
+    return [known(Event, by | member | {"execution_id": execution_id}) for member in value]
 
 
 def outcome_from(value: Json) -> Outcome:

@@ -136,7 +136,7 @@ class KernelTable(Executions):
         begin = keys.EVENTS + keys.number(after)
         rows = self._table.query(keys.execution(execution_id), after=begin, before=keys.EVENTS + AFTER_ALL, page=page)
         for item in rows:
-            batch = events_from(execution_id, self._values.value(item))
+            batch = events_from(execution_id, item, self._values.value(item))
             yield from (event for event in batch if event.sequence > after)
 
     def history(self, execution_id: str, limit: int) -> list[tuple[HistoryEntry, StepRecord]]:

@@ -22,6 +22,7 @@ from piecework.kernel.store.hints import hint
 from piecework.kernel.store.items import (
     approval_item,
     approval_of,
+    by_item,
     events_value,
     execution_item,
     is_long,
@@ -127,7 +128,8 @@ class Planner:
             found.append(((pk, keys.OUTPUT), change.output))
         if change.events:
             last = change.events[-1].sequence
-            found.append(((pk, keys.EVENTS + keys.number(last)), events_value(change.events)))
+            value = self._valued((pk, keys.EVENTS + keys.number(last)), id_, events_value(change.events))
+            yield Put(value | by_item(change.events))
         found += [(keys.done(id_, step_id), outcome) for step_id, outcome in change.outcomes.items()]
         found += [(keys.decided(id_, step_id), said) for step_id, said in change.decisions.items()]
         found += [(keys.signal(id_, sequence), payload) for sequence, payload in change.signals.items()]
