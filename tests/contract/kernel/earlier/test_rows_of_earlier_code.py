@@ -12,7 +12,7 @@ from piecework.kernel.model.state import Connection
 from tests.support.fakes import FakeClock
 from tests.support.kernel.tables import KernelTables, new_tables
 
-ROWS = json.loads((Path(__file__).parents[2] / "support" / "stored" / "kernel_connections_7a1e751.json").read_text())
+ROWS = json.loads((Path(__file__).parents[3] / "support" / "stored" / "kernel_connections_7a1e751.json").read_text())
 NOW_MS = 1_750_000_001_000
 
 
