@@ -105,7 +105,9 @@ def _served(stage: KernelStage) -> Iterator[str]:
     """The door of a kernel, over HTTP; its callers are viewers."""
     tokens, viewers = (("vic", "v" * 32),), parse_roles("vic=viewer")
     parts = (stage.kernel, stage.store.runners, stage.store.counters, stage.dispatcher)
-    app = create_app(Door(*parts, ready=lambda: None, tokens=lambda: tokens, roles=lambda: viewers))
+    app = create_app(
+        Door(*parts, lambda: stage.door.connected, ready=lambda: None, tokens=lambda: tokens, roles=lambda: viewers)
+    )
     caller = Caller(app)
 
     def answer(handler) -> None:
