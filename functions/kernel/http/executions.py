@@ -193,10 +193,9 @@ async def approval(request: Request, execution_id: str, step_id: str) -> Respons
     found, step = await door.call(door.kernel.approval, execution_id, step_id)
     if not step.has_arguments:
         return Line(approval_body(found, {"shown": "none"}))
-    for_approvers = found.question is not None and found.question.is_private
-    if for_approvers and not caller_of(request).may(APPROVERS):
+    if step.is_private and not caller_of(request).may(APPROVERS):
         return Line(approval_body(found, dict(HIDDEN)))
-    if for_approvers:
+    if step.is_private:
         note(request, shows=PRIVATE_ARGUMENTS)
     return Line(approval_body(found, arguments_body(step.arguments, most=SHOWN)))
 

@@ -194,6 +194,20 @@ def test_answers_of_forgotten_executions_are_in_no_list_and_hide_none_behind_the
     assert [one.step_id for one in first + second] == [asked[1][1], asked[0][1]] and end == ""
 
 
+def test_private_arguments_stay_private_while_their_execution_is_being_forgotten(stage):
+    if not hasattr(stage, "sent"):
+        pytest.skip("DynamoDB removes rows one by one")
+    private, plain = asking(stage, "mail.send"), asking(stage)
+    for asked in (private, plain):
+        row = dict(zip(("pk", "sk"), ({"S": part} for part in keys.asked(*asked)), strict=True))
+        stage.store.client.delete_item(TableName=stage.store.table, Key=row)
+
+    shown = [stage.kernel.approval(*asked) for asked in (private, plain)]
+
+    assert [found.question for found, _ in shown] == [None, None]
+    assert [step.is_private for _, step in shown] == [True, False]
+
+
 def test_an_answer_that_comes_while_one_is_shown_is_not_taken_for_none(stage, monkeypatch):
     if not hasattr(stage, "sent"):
         pytest.skip("DynamoDB reads rows one by one")

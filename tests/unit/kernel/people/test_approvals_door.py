@@ -4,6 +4,7 @@ import pytest
 
 from piecework.edge.roles import parse_roles
 from piecework.kernel.model.questions import SHOWN
+from piecework.values import replace
 from tests.support.kernel.desk import Desk
 from tests.support.kernel.policies import a_policy
 from tests.support.kernel.stage import KernelStage
@@ -127,3 +128,12 @@ def test_what_a_list_cannot_be_asked_for_is_refused(desk):
     assert look(desk, "/v0/approvals?state=open").json()["error"].endswith("state must be waiting or answered")
     assert look(desk, "/v0/approvals?cursor=abc").status_code == 400
     assert look(desk, "/v0/executions/none/approvals/none").status_code == 404
+
+
+def test_private_arguments_are_no_viewers_where_the_question_is_gone(desk):
+    asked = asking(desk, "mail.send", {"to": "mia"})
+    steps = desk.stage.store.kept[asked[0]].steps
+    steps[asked[1]] = replace(steps[asked[1]], question=None)
+
+    assert look(desk, one(asked), "vic").json()["arguments"] == {"shown": "private"}
+    assert look(desk, one(asked)).json()["arguments"] == {"shown": "whole", "value": {"to": "mia"}}

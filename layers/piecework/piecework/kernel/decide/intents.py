@@ -31,6 +31,7 @@ from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Decision as Policy
 from piecework.kernel.policy.verdicts import OnTimeout, Verdict, Wait
 from piecework.kernel.settings import LONGEST_KEPT_MS, REMOTE_ATTEMPTS
+from piecework.values import replace
 
 G = TypeVar("G", bound=GivenMembers)
 
@@ -137,7 +138,7 @@ def _invoke(builder: ChangeBuilder, read: Read, command: TakeIntent) -> tuple[An
     asks = verdict.decision is Policy.REQUIRE_APPROVAL and kept is None
     question = _question(builder, intent, verdict) if asks else None
     record = StepRecord(step_id, intent.tool_id, intent.remote, arguments, has_arguments, asked=asks, question=question)
-    builder.new_steps.append(record)
+    builder.new_steps.append(replace(record, is_private=verdict.is_private))
     if question:
         return _ask_person(builder, intent, verdict, question, step_id), step_id
     if kept:

@@ -22,6 +22,7 @@ class StepRecord:
     asked: bool | None = None  # whether a person was asked about it; None: written before this was kept
     decided: "Decided | None" = None  # what that person said; read where `Executions.read` is asked for it
     question: Question | None = None  # what that person is told; read in lists of approvals
+    is_private: bool = False  # its arguments are for approvers only, also when its question is gone
 
 
 @dataclass(frozen=True, slots=True)

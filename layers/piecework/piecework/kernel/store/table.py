@@ -218,6 +218,7 @@ class KernelTable(Executions):
             has_arguments=item["has_arguments"],
             outcome=outcome_from(self._values.value(done)) if done else None,
             asked=item.get("asked"),
+            is_private=item.get("private", False),
             decided=decided_from(self._values.value(said)) if said else None,
         )
 

@@ -139,6 +139,7 @@ class Planner:
             yield Put(self._valued(key, id_, value))
         for record in change.new_steps:
             known = {"has_arguments": record.has_arguments, "remote": record.remote}
+            known |= {"private": True} if record.is_private else {}
             item = self._valued(keys.step(id_, record.id), id_, record.arguments)
             asked = {} if record.asked is None else {"asked": record.asked}
             yield Put(item | known | asked | {"tool_id": record.tool_id})
