@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from piecework.kernel.decide.denials import BY_TIME
 from piecework.kernel.errors import KernelError
 from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Intent
@@ -25,6 +26,7 @@ VERDICTS = {
     "patient": Verdict(
         Decision.REQUIRE_APPROVAL, "take your time", "days", wait=Wait(86_400_000, OnTimeout.DENY, "24h")
     ),
+    "hasty": Verdict(Decision.REQUIRE_APPROVAL, "now", "seconds", wait=Wait(60_000, OnTimeout.DENY, "60s")),
     "brief": Verdict(Decision.REQUIRE_APPROVAL, "hurry", "minutes", wait=Wait(200_000, OnTimeout.FAIL, "200s")),
     "denied": Verdict(Decision.DENY, "no", "default"),
 }
@@ -40,7 +42,9 @@ MOVES: dict[str, Any] = {
     "lose_runners": st.tuples(),
     "invoke": st.tuples(
         PICKS,
-        st.sampled_from(("notes.find", "geo.lookup", "gated", "gated", "patient", "brief", "denied", "denied")),
+        st.sampled_from(
+            ("notes.find", "geo.lookup", "gated", "gated", "patient", "brief", "hasty", "denied", "denied")
+        ),
         st.booleans(),
         st.sampled_from(("", "", "k1", "k2")),
     ),
@@ -226,6 +230,7 @@ class Lives(RuleBasedStateMachine):
             assert ended_steps(log) == Counter(event.step_id for event in log if event.type == "step.created")
             seen.update(event.type for event in log)
             seen["clocks that stood still"] += found.paused_ms > 0
+            seen["denied by time"] += sum(event.payload.get("reason") == BY_TIME for event in log)
         assert self.store.jobs == []
 
     def _act(self, picks: list[int], intent: Intent) -> None:
@@ -308,7 +313,7 @@ def test_the_log_tells_the_truth_through_crashes_and_clock_jumps():
     lives(100)
 
     rare = {name: seen[name] for name in PAYLOADS if seen[name] < 50}
-    assert not rare and seen["clocks that stood still"] >= 10
+    assert not rare and min(seen["clocks that stood still"], seen["denied by time"]) >= 10
 
 
 @pytest.mark.slow
