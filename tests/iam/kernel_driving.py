@@ -15,7 +15,7 @@ SECONDS = 60
 LARGE = "x" * 400_000  # over what an item keeps
 POLICY = b"""
 rules:
-  - {id: gate, priority: 1, when: {tool_id: pay.refund}, then: {decision: require_approval, reason: a person}}
+  - {id: gate, priority: 1, when: {tool_id: pay.refund}, then: {decision: require_approval, notify: people}}
   - {id: mail, priority: 2, when: {tool_id: mail.send}, then: {decision: allow}, rate_limit: {max: 9, window: 1m}}
 default: {decision: allow}
 """

@@ -8,11 +8,12 @@ import pytest
 from tests.iam.alone import look_late
 from tests.iam.kernel_driving import POLICY, drive
 from tests.support.aws_calls import recorded
+from tests.support.machine import wait_until
 from tests.support.roles import EXCEPTIONS, KERNEL, grants_of, refused, statements_of, template_with, unused
 
 pytestmark = pytest.mark.slow  # waits for leases, graces and retention
 
-OURS = {"KernelFunction", "KernelStreamsFunction", "KernelDueFunction"}
+OURS = {"KernelFunction", "KernelStreamsFunction", "KernelDueFunction", "KernelNoticesFunction"}
 OWN = Path(__file__).parent / "hosted"
 SECRET = "correct-horse-battery-staple"
 TIMES = {
@@ -34,16 +35,22 @@ def calls(own_gateway):
     s3 = own_gateway.aws.client("s3")
     s3.create_bucket(Bucket=KERNEL["KernelPolicyBucket"])
     s3.put_object(Bucket=KERNEL["KernelPolicyBucket"], Key=KERNEL["KernelPolicyKey"], Body=POLICY)
+    topic = own_gateway.aws.client("sns").create_topic(Name="approvals")["TopicArn"]
+    assert topic == KERNEL["ApprovalsTopicArn"]
     running = own_gateway(  # its short times would be the end of other tests' executions
         api="KernelApi",
         PIECEWORK_EXECUTORS_PATH=str(OWN),
         PIECEWORK_PARAM_DeployKernelDoor="true",
         PIECEWORK_PARAM_KernelTokensSecretArn=tokens,
-        **{f"PIECEWORK_PARAM_{name}": KERNEL[name] for name in ("KernelPolicyBucket", "KernelPolicyKey")},
+        **{
+            f"PIECEWORK_PARAM_{name}": KERNEL[name]
+            for name in ("KernelPolicyBucket", "KernelPolicyKey", "ApprovalsTopicArn")
+        },
         **TIMES,
     )
     try:
         drive(running.url, SECRET)
+        wait_until(lambda: any(call.action == "sns:Publish" for call in recorded()), seconds=60)
     finally:
         running.close()
     look_late(own_gateway.aws)

@@ -92,6 +92,12 @@ def test_a_queue_is_named_by_the_end_of_its_url_or_by_what_the_function_was_told
     assert told == [(f"sqs:{action}", "arn:aws:sqs:us-east-1:000000000000:${JOBS_QUEUE_URL}")]
 
 
+def test_a_topic_is_named_by_its_arn():
+    call = a_call("sns", body=b"Action=Publish&TopicArn=arn%3Aaws%3Asns%3Ar%3A1%3Aapprovals&Message=a%26b")
+
+    assert needed(call) == [("sns:Publish", "arn:aws:sns:r:1:approvals")]
+
+
 def test_what_is_not_known_has_a_name_that_no_policy_has():
     assert needed(a_call("sts", x_amz_target="STS.GetCallerIdentity")) == [("sts:GetCallerIdentity", "*")]
     assert needed(Call("GET", "/secret", {})) == [("unsigned:GET /secret", "*")]

@@ -32,6 +32,7 @@ KERNEL = {
     "KernelTokensSecretArn": KERNEL_TOKENS,
     "KernelPolicyBucket": "policies",
     "KernelPolicyKey": "kernel/policy.yaml",
+    "ApprovalsTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:approvals",
 }
 
 CONSOLE = {

@@ -10,6 +10,7 @@ from piecework.edge.batches import LEAST_MS, handled
 from piecework.errors import BadRequest
 from piecework.jsons import loads
 from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, SWEEP, record_of
+from piecework.kernel.model.notices import NOTICE_DUE
 from piecework.kernel.wiring import KernelDoor
 
 SWEEP_MS: Final = 20_000  # a third of the function's time; the next sweep comes after 30 s
@@ -39,7 +40,7 @@ def check(due: Due) -> None:
 def swept() -> dict[str, int]:
     """Have everything looked at whose time has come, as far as there is time: by messages, where there is a queue."""
     until_ms = door.clock() + SWEEP_MS
-    looks = dict.fromkeys(KINDS, door.forward or one_by_one(check, bug))
+    looks = dict.fromkeys(KINDS, door.forward or one_by_one(check, bug)) | {NOTICE_DUE: door.hand_over}
     counts = sweep(door.due_times, looks, door.clock(), lambda: door.clock() < until_ms)
     if counts["failed"] or "left" in counts:  # each look logs its own outcome
         door.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})

@@ -47,7 +47,7 @@ Naming = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to AWS; header names are lower-case, the body is that of a JSON protocol or empty."""
+    """One request to AWS; header names are lower-case, the body is that of a JSON protocol, a form, or empty."""
 
     method: str
     target: str
@@ -118,9 +118,15 @@ def _sqs(call: Call, named: Naming) -> list[Permission]:
     return [(f"sqs:{action}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")]
 
 
+def _sns(call: Call, named: Naming) -> list[Permission]:
+    form = parse_qs(call.body.decode())
+    return [(f"sns:{form.get('Action', ['*'])[0]}", named(form.get("TopicArn", ["*"])[0]))]
+
+
 _READERS: Final[Mapping[str, Callable[[Call, Naming], list[Permission]]]] = {
     "dynamodb": _dynamodb,
     "s3": _s3,
     "secretsmanager": _secretsmanager,
+    "sns": _sns,
     "sqs": _sqs,
 }

@@ -38,6 +38,9 @@ def recorders(functions: Mapping[str, Variables], folder: str | None) -> "dict[s
     return {name: Recorder(name, variables, out) for name, variables in functions.items() if ENDPOINT in variables}
 
 
+FORM: Final = "application/x-www-form-urlencoded"  # of services that take no JSON
+
+
 class Recorder(Port):
     """Writes a line for each permission that the passing requests need."""
 
@@ -85,7 +88,7 @@ class Requests:
             if isinstance(event, h11.Request):
                 self._head = event
             elif isinstance(event, h11.Data):
-                self._body += event.data if self._is_json() else b""
+                self._body += event.data if self._tells() else b""
             elif isinstance(event, h11.EndOfMessage):
                 self._hear(self._call())
                 self._begin(self._connection.trailing_data[0])
@@ -104,9 +107,10 @@ class Requests:
         found = self._head.headers if self._head else ()
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in found}
 
-    def _is_json(self) -> bool:
+    def _tells(self) -> bool:
         """Whether the body describes the call; objects for S3 are not stored."""
-        return "x-amz-target" in self._headers()
+        headers = self._headers()
+        return "x-amz-target" in headers or headers.get("content-type", "").startswith(FORM)
 
     def _call(self) -> Call:
         head = self._head

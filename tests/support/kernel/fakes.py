@@ -202,9 +202,13 @@ class FakeExecutions(Executions):
         found = (one for one in listed if not before or one.key < before)
         return sorted(found, key=lambda one: one.key, reverse=True)[:limit]
 
-    def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord] | None:
+    def approval(
+        self, execution_id: str, step_id: str, *, with_arguments: bool = True
+    ) -> tuple[Approval, StepRecord] | None:
         kept = self._store.kept.get(execution_id)
         record = kept.steps.get(step_id) if kept else None
+        if record and not with_arguments:
+            record = replace(record, arguments=None, has_arguments=False)
         return approval_of_step(kept.execution, record, record.question) if kept and record else None
 
     def _listed(self, key: tuple[str, str], approval: Approval) -> Approval:
@@ -242,6 +246,8 @@ class FakeExecutions(Executions):
         else:
             store.due_times.remove(self._due(change.before))
         store.due_times.put(self._due(after))
+        for notice in change.notices:
+            store.due_times.put(notice.due(after.id, after.clock_ms))
         if not after.is_waiting:
             store.claims.pop(after.id, None)
         asked = approval_of(change.before) if change.before else None

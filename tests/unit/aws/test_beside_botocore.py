@@ -90,6 +90,19 @@ CALLS = {
             ],
         },
     ),
+    "publish": (
+        "sns",
+        "publish",
+        {
+            "TopicArn": "arn:aws:sns:eu-central-1:000000000000:approvals",
+            "Message": '{"tool":"pay ü&=+"}',
+            "Subject": "A call waits",
+            "MessageAttributes": {
+                "notice": {"DataType": "String", "StringValue": "needed"},
+                "notify": {"DataType": "String", "StringValue": "finance"},
+            },
+        },
+    ),
     "send": ("sqs", "send_message", {"QueueUrl": URL, "MessageBody": '{"a":"ü"}', "DelaySeconds": 3}),
     "send batch": (
         "sqs",
@@ -156,6 +169,7 @@ WORLDS = {
         "_X_AMZN_TRACE_ID": "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=557abcec3ee5a047;Sampled=1;Lineage=a:1|b:0",  # noqa: E501
     },
 }
+PUBLISHED = b"<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>"
 XML = b'<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated></ListBucketResult>'
 
 
@@ -175,6 +189,8 @@ def seen(method, url, headers, body):
     kept = {name.lower(): value for name, value in headers.items() if not OWN.fullmatch(name.lower())}
     if kept.get("content-type", "").startswith("application/x-amz-json"):
         body = json.loads(body)
+    if kept.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        body = sorted(parse_qsl(body.decode(), keep_blank_values=True))
     return {
         "method": method,
         "host": (parts.scheme, parts.netloc),
@@ -229,9 +245,10 @@ def by_botocore(env, service, operation, given):
 
     def before_send(request, **_):
         text = {name: value.decode() if isinstance(value, bytes) else value for name, value in request.headers.items()}
-        body = request.body if isinstance(request.body, bytes | None) else request.body.read()
+        given = request.body.encode() if isinstance(request.body, str) else request.body  # a form is a text
+        body = given if isinstance(given, bytes | None) else given.read()
         sent.append(seen(request.method, request.url, text, body or b""))
-        content = b"{}" if service != "s3" else XML if "list-type" in request.url else b""
+        content = {"s3": XML if "list-type" in request.url else b"", "sns": PUBLISHED}.get(service, b"{}")
         return AWSResponse(request.url, 200, {}, NothingMore(content))
 
     client.meta.events.register("before-send", before_send, unique_id="seen")
@@ -304,7 +321,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("service", ["dynamodb", "s3", "sqs", "secretsmanager"])
+@pytest.mark.parametrize("service", ["dynamodb", "s3", "sns", "sqs", "secretsmanager"])
 def test_a_service_is_where_botocores_rules_find_it_in_every_region(service):
     session = Session()
     loader: Any = session.get_component("data_loader")

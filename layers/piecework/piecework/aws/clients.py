@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from piecework.aws.transport.dynamodb import DynamoDB
     from piecework.aws.transport.s3 import S3
     from piecework.aws.transport.secrets_manager import SecretsManager
+    from piecework.aws.transport.sns import SNS
     from piecework.aws.transport.sqs import SQS
 
 CONNECT_SECONDS: Final = 1.0  # AWS answers a connect in milliseconds; more means trouble, and a retry helps
@@ -60,6 +61,12 @@ class Clients:
         from piecework.aws.transport.sqs import SQS
 
         return SQS(self._caller(READ_SECONDS), self._env)
+
+    @cached_property
+    def sns(self) -> SNS:
+        from piecework.aws.transport.sns import SNS
+
+        return SNS(self._caller(READ_SECONDS), self._env)
 
     @cached_property
     def secrets(self) -> SecretsManager:

@@ -1,4 +1,4 @@
-"""Queues: messages that hold ids only, at once or delayed."""
+"""Queues, for messages that hold ids only, at once or delayed; and topics, for messages to people and their tools."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from piecework.aws.failing import aws_errors
 from piecework.jsons import Json, canonical
 
 if TYPE_CHECKING:
+    from piecework.aws.transport.sns import SNS
     from piecework.aws.transport.sqs import SQS
 
 LONGEST_DELAY_SECONDS: Final = 900  # SQS's own limit
@@ -18,6 +19,7 @@ DEPTH: Final = (  # SQS's names for about how many messages wait, are being work
     "ApproximateNumberOfMessagesDelayed",
 )
 THE_QUEUE: Final = "the queue"
+THE_TOPIC: Final = "the topic"
 
 
 class Queue:
@@ -51,3 +53,26 @@ class Queue:
             answer = self._sqs().get_queue_attributes(QueueUrl=self._url, AttributeNames=list(DEPTH))
         waiting, in_flight, delayed = (int(answer.get("Attributes", {}).get(name, 0)) for name in DEPTH)
         return waiting, in_flight, delayed
+
+
+class Topic:
+    """One SNS topic to publish to; the client is made with the first call."""
+
+    def __init__(self, sns: Callable[[], SNS], arn: str) -> None:
+        self._sns, self._arn = sns, arn
+
+    def publish(self, subject: str, message: Mapping[str, Json], attributes: Mapping[str, str]) -> None:
+        """Publish a message; subscriptions can be filtered by its attributes.
+
+        Raises:
+            RequestRejected: the topic will never take it, or is not there.
+            Unavailable: a repeat can help.
+        """
+        told: Any = {name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()}
+        with aws_errors(THE_TOPIC):
+            self._sns().publish(
+                TopicArn=self._arn,
+                Message=canonical(dict(message)).decode(),
+                Subject=subject,
+                MessageAttributes=told,
+            )

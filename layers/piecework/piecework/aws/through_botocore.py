@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from piecework.aws.transport.dynamodb import DynamoDB
     from piecework.aws.transport.s3 import S3
     from piecework.aws.transport.secrets_manager import SecretsManager
+    from piecework.aws.transport.sns import SNS
     from piecework.aws.transport.sqs import SQS
 
 # A bucket's links must lead to its own Region: elsewhere S3 answers 307, and a signature does not survive that.
@@ -57,6 +58,10 @@ class BotocoreClients(Clients):
     @cached_property
     def sqs(self) -> SQS:
         return cast("SQS", self._made("sqs", _config(READ_SECONDS)))
+
+    @cached_property
+    def sns(self) -> SNS:
+        return cast("SNS", self._made("sns", _config(READ_SECONDS)))
 
     @cached_property
     def secrets(self) -> SecretsManager:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from piecework.aws.chosen import clients_of
 from piecework.aws.clients import Clients
 from piecework.aws.due_table import DueTable
-from piecework.aws.queues import Queue
+from piecework.aws.queues import Queue, Topic
 from piecework.aws.table import THE_KERNEL, Table
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.clock import now_in_ms
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from piecework.kernel.policy.windows import RateWindows
     from piecework.kernel.service.connected import Connected
     from piecework.kernel.service.effects import Effect
+    from piecework.kernel.service.notices import Notices
     from piecework.kernel.streams.liveness import Liveness
     from piecework.kernel.streams.opening import Streams
 
@@ -125,6 +126,14 @@ class KernelDoor:
             clock=self.clock,
             longest_wait_ms=self._longest_wait_ms,
         )
+
+    @cached_property
+    def notices(self) -> Notices:
+        """Publishes notices about approvals."""
+        from piecework.kernel.service.notices import Notices
+
+        topic = self._env.get("PIECEWORK_KERNEL_TOPIC_ARN", "").strip()  # without one no message comes
+        return Notices(self.executions, Topic(lambda: self.clients.sns, topic).publish)
 
     @cached_property
     def commits(self) -> Commits:
@@ -259,6 +268,18 @@ class KernelDoor:
 
         return forward if queue else None
 
+    def hand_over(self, portion: Sequence[Due]) -> int:
+        """Hand notices on to their queue, then remove them; how many stay. Without a queue nobody wants them."""
+        queue = self._notices_queue
+        try:
+            if queue and queue.send_all([message_of(due) for due in portion]):
+                return len(portion)  # which of them the queue took is not told: one may be told twice
+            for due in portion:
+                self.due_times.remove(due)
+        except PieceworkError:
+            return len(portion)
+        return 0
+
     def tokens(self) -> Tokens:
         """Tokens from the environment on a local machine, from the secret on Lambda; without any, the door is open.
 
@@ -296,6 +317,10 @@ class KernelDoor:
     @cached_property
     def _due_queue(self) -> Queue | None:
         return self._queue("PIECEWORK_KERNEL_DUE_QUEUE_URL")
+
+    @cached_property
+    def _notices_queue(self) -> Queue | None:
+        return self._queue("PIECEWORK_KERNEL_NOTICES_QUEUE_URL")
 
     @cached_property
     def _wake_queue(self) -> Queue | None:

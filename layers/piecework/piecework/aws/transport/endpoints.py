@@ -23,7 +23,7 @@ PARTITIONS: Final[Mapping[str, tuple[str, str]]] = {
 COMMON: Final = ("amazonaws.com", "api.aws")
 # Where the usual host of Secrets Manager has IPv6 too, by domain and whether FIPS is asked for.
 BOTH_STACKS: Final = frozenset({("amazonaws.com", False), ("amazonaws.com", True), ("amazonaws.com.cn", False)})
-PLAIN_IN_GOV: Final = frozenset({"dynamodb", "sqs"})  # their usual hosts in us-gov are FIPS endpoints already
+PLAIN_IN_GOV: Final = frozenset({"dynamodb", "sns", "sqs"})  # their usual hosts in us-gov are FIPS endpoints already
 S3: Final = "s3"
 SECRETS_MANAGER: Final = "secretsmanager"
 LAST_PORT: Final = 65_535

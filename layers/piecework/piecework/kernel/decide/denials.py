@@ -5,6 +5,7 @@ from typing import Final
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model.change_builder import ChangeBuilder
 from piecework.kernel.model.changes import Decided, Outcome
+from piecework.kernel.model.notices import What
 from piecework.kernel.model.payloads import ExecutionResumed, StepFailed
 from piecework.kernel.model.state import Blocked, Step, StepStatus
 
@@ -35,6 +36,7 @@ def deny_by_time(builder: ChangeBuilder, step: Step, blocked: Blocked) -> None:
 
 def timed_out(builder: ChangeBuilder, step: Step, blocked: Blocked) -> Decided:
     """What stands about a step that nobody has answered in time."""
+    builder.notice(What.EXPIRED, blocked)
     reason = unanswered(step.tool_id, blocked)
     return Decided(approved=False, by="", at_ms=builder.now_ms, timed_out=True, reason=reason)
 

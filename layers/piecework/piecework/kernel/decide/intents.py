@@ -12,6 +12,7 @@ from piecework.kernel.model.changes import IdempotencyRecord, StepRecord
 from piecework.kernel.model.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Intent, TakeIntent
 from piecework.kernel.model.evolve import oldest_signal
 from piecework.kernel.model.kept_answers import Kept, mark_of
+from piecework.kernel.model.notices import What
 from piecework.kernel.model.payloads import (
     ExecutionBlocked,
     ExecutionCompleted,
@@ -218,6 +219,8 @@ def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, questi
     if question.until_ms is not None:
         blocked["expires_at"] = rfc3339(question.until_ms)
         blocked["on_timeout"] = "fail" if question.on_timeout == OnTimeout.FAIL else "deny"
+    if question.notify:
+        blocked["notify"] = question.notify
     asked = StepApprovalRequired(tool_id=tool_id, arguments=arguments, remote=intent.remote, reason=verdict.reason)
     if verdict.is_private:
         blocked["private"] = asked["private"] = True
@@ -228,6 +231,7 @@ def _ask_person(builder: ChangeBuilder, intent: Intent, verdict: Verdict, questi
             ("execution.blocked", blocked, ""),
         ]
     )
+    builder.notice(What.NEEDED, builder.state.blocked)
     mark = mark_of(intent.tool_id, intent.remote, intent.arguments)
     builder.approvals = builder.approvals.asked(step_id, mark, intent.idempotency_key)
     builder.count(metrics.intents(intent.type, "pending_approval"))
@@ -246,6 +250,7 @@ def _question(builder: ChangeBuilder, intent: Intent, verdict: Verdict) -> Quest
         is_private=verdict.is_private,
         until_ms=_waits_until(builder, verdict.wait) if verdict.wait else None,
         on_timeout=verdict.wait.on_timeout.value if verdict.wait else "",
+        notify=verdict.notify,
         by=builder.by,
     )
 

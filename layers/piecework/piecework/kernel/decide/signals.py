@@ -8,6 +8,7 @@ from piecework.kernel.model.change_builder import ChangeBuilder, Decision
 from piecework.kernel.model.changes import Decided
 from piecework.kernel.model.commands import Signal
 from piecework.kernel.model.events import Event
+from piecework.kernel.model.notices import What
 from piecework.kernel.model.payloads import (
     ExecutionResumed,
     SignalReceived,
@@ -69,6 +70,7 @@ def _answer(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
     if not checks.awaits_approval(builder.state, said.step_id):
         return Decision(None, answers.late(builder.state, read, builder.by, said))
     step = builder.state.steps[said.step_id]
+    builder.notice(What.ANSWERED, builder.state.blocked)
     received = _received(builder, command)
     if said.approved:
         _grant(builder, step, command, received)

@@ -21,9 +21,10 @@ from piecework.kernel.model.events import Event
 from piecework.kernel.model.evolve import evolve
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.kept_answers import Approvals
+from piecework.kernel.model.notices import Notice, What
 from piecework.kernel.model.payloads import StepCancelled
 from piecework.kernel.model.ports import RunnerConnection
-from piecework.kernel.model.state import Connection, Execution, Job, Step, StepStatus
+from piecework.kernel.model.state import Blocked, Connection, Execution, Job, Step, StepStatus
 from piecework.kernel.settings import ENDED_AT_ONCE, SESSION_AFTER_END_MS, KernelSettings
 from piecework.values import dataclass, field, replace
 
@@ -61,6 +62,7 @@ class ChangeBuilder:
     unqueue: list[QueuedJob] = field(default_factory=list)
     free: list[tuple[Connection, str]] = field(default_factory=list)
     lost: LostConsumer | None = None
+    notices: list[Notice] = field(default_factory=list)
     counts: dict[str, float] = field(default_factory=dict)
     durations: list[tuple[str, float]] = field(default_factory=list)
     _state: Execution | None = None
@@ -207,6 +209,11 @@ class ChangeBuilder:
     def _is_asked_about(self, step: Step) -> bool:
         return self.state.blocked is not None and self.state.blocked.ref == step.id
 
+    def notice(self, what: What, blocked: Blocked | None) -> None:
+        """Publish something about the approval that an execution waits, or waited, for, if its rule says so."""
+        if blocked and blocked.notify:
+            self.notices.append(Notice(what, blocked.ref))
+
     def count(self, row: str) -> None:
         """Add one to a metric."""
         self.counts[row] = self.counts.get(row, 0) + 1
@@ -235,6 +242,7 @@ class ChangeBuilder:
             unqueue=tuple(self.unqueue),
             free=tuple(self.free),
             lost=self.lost,
+            notices=tuple(self.notices),
             counts=self.counts,
             durations=tuple(self.durations),
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from piecework.jsons import Json
 from piecework.kernel.model.events import Event
+from piecework.kernel.model.notices import Notice
 from piecework.kernel.model.questions import Question
 from piecework.kernel.model.state import Connection, Execution, StepStatus
 from piecework.values import dataclass, field
@@ -155,6 +156,7 @@ class Change:
     job_push: JobPush | None = None  # claims its connection: idle, and of the generation the chooser saw
     queue: tuple[QueuedJob, ...] = ()  # put
     unqueue: tuple[QueuedJob, ...] = ()  # removed
+    notices: tuple[Notice, ...] = ()
     lost: LostConsumer | None = None  # must not have come back since it was looked at
     free: tuple[tuple[Connection, str], ...] = ()  # connections to free, each if it holds that job
     counts: Mapping[str, float] = field(default_factory=dict)  # metric rows to add to, see metrics.py

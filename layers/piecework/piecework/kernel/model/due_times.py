@@ -5,6 +5,7 @@ from typing import Final
 
 from piecework.durable.due import Due
 from piecework.jsons import Json
+from piecework.kernel.model.notices import NOTICE_DUE, Notice
 
 EXECUTION_DUE: Final = "kernel"  # its id is the execution's
 AGENT_DUE: Final = "kernel-agent"  # an agent's consumer may have been lost
@@ -25,6 +26,9 @@ def pair_of(due_id: str) -> tuple[str, str]:
 
 def record_of(due: Due) -> dict[str, str]:
     """The ids of what a due time is about, for a line in the log."""
+    if due.kind == NOTICE_DUE:
+        execution_id, notice = Notice.of(due)
+        return {"execution_id": execution_id, "step_id": notice.step_id, "notice": notice.what.value}
     if due.kind == EXECUTION_DUE:
         return {"execution_id": due.id}
     owner, consumer_id = pair_of(due.id)

@@ -117,7 +117,7 @@ def _started(state: Execution, event: Event) -> Execution:
 
 def _blocked(state: Execution, event: Event) -> Execution:
     payload = _payload(payloads.ExecutionBlocked, event)
-    blocked = Blocked(payload["reason"], payload["ref"])
+    blocked = Blocked(payload["reason"], payload["ref"], notify=payload.get("notify", ""))
     if "expires_at" in payload:
         until, end = millis(payload["expires_at"]), payload.get("on_timeout", "")
         blocked = replace(blocked, until_ms=until, on_timeout=end, as_of_ms=event.at_ms)

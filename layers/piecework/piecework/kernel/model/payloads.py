@@ -40,6 +40,7 @@ class ExecutionBlocked(TypedDict):
     expires_at: NotRequired[str]  # this and the following: of a wait with a time of its own
     on_timeout: NotRequired[Literal["deny", "fail"]]
     private: NotRequired[Private]
+    notify: NotRequired[str]  # the name under which notices of an approval are published
 
 
 class ExecutionResumed(TypedDict):

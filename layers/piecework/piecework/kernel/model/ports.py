@@ -128,7 +128,9 @@ class Executions(Protocol):
     def answered(self, limit: int, before: str = "") -> list[Approval]:
         """Answers of people, and of time, before that place, the newest first; some are gone with their execution."""
 
-    def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord] | None:
+    def approval(
+        self, execution_id: str, step_id: str, *, with_arguments: bool = True
+    ) -> tuple[Approval, StepRecord] | None:
         """One of them, whether it was answered or not; None when nobody was asked about such a step."""
 
     def forget(self, execution_id: str) -> None:

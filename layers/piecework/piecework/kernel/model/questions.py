@@ -26,6 +26,7 @@ class Question:
     is_private: bool = False  # the arguments are for approvers only
     until_ms: int | None = None  # None: as long as the execution lives
     on_timeout: str = ""
+    notify: str = ""  # notices are published under this name; empty: there are none
     by: str = ""  # the name of the token that made the call
 
 

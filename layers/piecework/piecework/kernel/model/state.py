@@ -97,6 +97,7 @@ class Blocked:
     ref: str
     until_ms: int | None = None  # of an approval with a time of its own: then the execution's clock stands still
     on_timeout: str = ""  # what happens then: `deny` or `fail`
+    notify: str = ""  # of an approval: notices are published under this name
     as_of_ms: int = 0  # and deadlines of its steps are those of this time: they sleep until it is resumed
 
 

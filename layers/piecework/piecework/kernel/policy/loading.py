@@ -1,5 +1,6 @@
 """Policy files to policies (specification 5.1 and 5.4): pure, and anything that could be a mistake is refused."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -34,7 +35,8 @@ MAX_FILES: Final = 1_000
 MAX_RULES: Final = 2_000  # of one agent, its own and the global ones
 MAX_CALLS: Final = 10_000  # of one window: they are kept in one item of 6 bytes each
 MAX_WAIT_MS: Final = 366 * DAY_MS  # for a person
-OF_APPROVALS: Final = ("timeout", "on_timeout", "private")
+OF_APPROVALS: Final = ("timeout", "on_timeout", "private", "notify")
+NOTIFY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 CONSTRAINTS: Final = ("pattern", "one_of", "min", "max", "max_length")
 
 Reader = Callable[[Fields, str], Problem]
@@ -146,7 +148,9 @@ def _then(fields: Fields, rule_id: str, limit: RateLimit | None) -> Verdict:
     wait = _wait(then, decision)
     timeout_ms = then.whole("timeout_ms", 0) if "timeout_ms" in then else 0
     if decision is not Decision.ALLOW:
-        return Verdict(decision, _reason(then), rule_id, wait=wait, is_private=then.switch("private"))
+        return Verdict(
+            decision, _reason(then), rule_id, wait=wait, is_private=then.switch("private"), notify=_notify(then)
+        )
     return Verdict(decision, _reason(then), rule_id, timeout_ms or None, limit)
 
 
@@ -158,6 +162,13 @@ def _wait(then: Fields, decision: Decision) -> Wait | None:
     if "on_timeout" in said and "timeout" not in said:
         raise then.invalid("on_timeout", "needs `timeout`")
     return _timeout(then) if "timeout" in said else None
+
+
+def _notify(then: Fields) -> str:
+    name = then.text("notify") if "notify" in then else ""
+    if name and not NOTIFY.fullmatch(name):
+        raise then.invalid("notify", "must be a name of 1 to 64 letters, digits, `_` and `-`")
+    return name
 
 
 def _timeout(then: Fields) -> Wait:

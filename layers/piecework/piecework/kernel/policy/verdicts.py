@@ -69,3 +69,4 @@ class Verdict:
     rate_limit: RateLimit | None = None
     wait: Wait | None = None  # of an approval; None: as long as its execution lives
     is_private: bool = False  # of an approval: its arguments are for approvers only
+    notify: str = ""  # of an approval: notices are published under this name; empty: there are none

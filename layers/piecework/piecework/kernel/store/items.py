@@ -116,8 +116,8 @@ def execution_from(item: Item, labels: Mapping[str, str]) -> Execution:
 
 
 def _blocked_members(blocked: Blocked | None) -> dict[str, Any]:
-    """What only a wait with a time of its own has stands beside it: earlier code refuses more than two members."""
-    if blocked is None or blocked.until_ms is None:
+    """What only some waits have stands beside it: earlier code refuses more than two members."""
+    if blocked is None or (blocked.until_ms is None and not blocked.notify):
         return {"blocked": blocked and {"reason": blocked.reason, "ref": blocked.ref}}
     members = record_of(blocked)
     return {"blocked": {name: members.pop(name) for name in ("reason", "ref")}, "wait": members}

@@ -56,6 +56,7 @@ from piecework.kernel.wire.pages import page_of_events
 from piecework.values import replace
 
 PAGE_ROWS: Final = 100
+NO_ARGUMENTS: Final = {"body": "null", "has_arguments": False}
 AFTER_ALL: Final = "~"  # sorts after every digit
 
 
@@ -163,16 +164,20 @@ class KernelTable(Executions):
     def answered(self, limit: int, before: str = "") -> list[Approval]:
         return self._lists.answered(limit, before)
 
-    def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord] | None:
-        shown = self._approval(execution_id, step_id)
+    def approval(
+        self, execution_id: str, step_id: str, *, with_arguments: bool = True
+    ) -> tuple[Approval, StepRecord] | None:
+        shown = self._approval(execution_id, step_id, with_arguments)
         if shown is None or shown[0].waits or shown[0].decided:
             return shown
-        return self._approval(execution_id, step_id)  # cancelled, or answered between two of the rows that were read
+        return self._approval(execution_id, step_id, with_arguments)  # cancelled, or answered while it was read
 
-    def _approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord] | None:
+    def _approval(self, execution_id: str, step_id: str, with_arguments: bool) -> tuple[Approval, StepRecord] | None:
         meta, asked = keys.meta(execution_id), keys.asked(execution_id, step_id)
         step, said = keys.step(execution_id, step_id), keys.decided(execution_id, step_id)
         found = self._table.find([meta, asked, step, said])
+        if step in found and not with_arguments:
+            found[step] |= NO_ARGUMENTS
         record = self._step(step_id, found.get(step), None, found.get(said))
         if meta not in found or record is None:
             return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from piecework.aws.attributes import Item
-from piecework.aws.due_table import writes_between
+from piecework.aws.due_table import key_of, writes_between
 from piecework.aws.writes import ABSENT, Delete, Key, Put, Update, Write, at
 from piecework.clock import DAY_MS
 from piecework.durable.due import Due
@@ -150,6 +150,8 @@ class Planner:
         """What is derived from the execution before and after: due time, board, sessions, approvals, queue."""
         before, after = change.before, change.after
         yield from writes_between(self._due_table, self.due(before) if before else None, self.due(after))
+        for notice in change.notices:
+            yield Put(at(key_of(notice.due(after.id, after.clock_ms))), table=self._due_table)
         yield from self._moved(_waiting(before), _waiting(after))
         yield from self._moved(_held(before), _held(after))
         asked, asks = approval_of(before), approval_of(after)
