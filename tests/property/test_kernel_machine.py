@@ -81,6 +81,11 @@ OFTEN = (
 )
 LOSSES = ("lose_agent", "much_later", "much_later")
 MOVE = st.one_of([st.tuples(st.just(name), MOVES[name]) for name in (*OFTEN, *LOSSES, *MOVES)])
+REPORTS = (  # of a hosted run, before each of its intents
+    ("run.step", {"name": "think", "place": 1, "started_at": "", "ended_at": "", "bytes": 2}),
+    ("run.progress", {"pct": 50.0, "text": "half", "at": ""}),
+    ("run.tokens", {"input_tokens": 1}),
+)
 seen: Counter[str] = Counter()
 
 
@@ -220,8 +225,8 @@ class Lives(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.crash, self.store.on_commit = None, lambda _change, _applied: None
-        for _ in range(2):  # a wait of a day, and what its execution had left
-            self.house.now += 86_400_000
+        for _ in range(2):  # a wait of a day, begun on a clock that was ahead, and what its execution had left
+            self.house.now += 86_400_000 + 3_600_000
             self._sweep()
         for kept in self.store.kept.values():
             found, log = kept.execution, kept.log
@@ -237,7 +242,8 @@ class Lives(RuleBasedStateMachine):
         working = [found for found in self._living() if found.session]
         running = [found for found in working if found.status is Status.RUNNING]
         for found in self._some(working if picks[0] == 0 else running, picks):
-            self._try(self.kernel.intent, found.id, found.session.id if found.session else "", intent)
+            session_id = found.session.id if found.session else ""
+            self._try(self.kernel.intent, found.id, session_id, intent, "", REPORTS)
 
     def _sweep(self) -> None:
         for execution_id in list(self.store.kept):

@@ -235,6 +235,31 @@ def test_a_hosted_execution_with_one_tool_call_costs_the_requests_that_its_page_
     assert costs == {"create": (2, 1), "ask": (9, 1), "result": (5, 1), "end": (11, 1)}
 
 
+def test_what_a_hosted_run_reports_travels_in_the_transaction_that_its_next_command_writes(tables, client, sent):
+    def reporting(task, run):
+        if reports:
+            run.progress(50, "half")
+            run.note(input_tokens=120, output_tokens=30)
+        return Outcome(run.step("think", lambda: {"n": 1}))
+
+    costs, types = [], []
+    for reports in (False, True):
+        said = an_executor(f"desk-{reports}", reporting)
+        parts = {"can_wake": True, "hosted_names": {"desk"}, "wake": lambda execution_id, delay_ms: None}
+        stage = KernelStage(store=tables, clock=FakeClock(START_MS), **parts)
+        leases, steps = HostedLeases(client, tables.table), hosted_steps(client, tables.table, stage.clock)
+        ports = (tables.executions, stage.kernel, leases, steps, lambda _, said=said: said, parts["wake"], SilentLog())
+        hosted = Hosted(*ports, clock=stage.clock, renewal=no_renewal)
+        execution = stage.create(agent_id="desk")
+        sent.clear()
+        assert hosted.run_turn(execution, START_MS + 900_000) == "completed"
+        costs.append(dict(sent))
+        types.append([kind for kind in stage.types(execution) if kind.startswith("run.")])
+
+    assert costs[0] == costs[1] and costs[0]["transact_write_items"] == 1
+    assert types == [["run.step"], ["run.step", "run.progress", "run.tokens"]]
+
+
 def test_a_creation_without_a_connected_agent_reads_no_execution(stage, sent):
     execution = stage.create(agent_id="absent")
 

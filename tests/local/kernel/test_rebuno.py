@@ -135,6 +135,30 @@ def test_an_unmodified_sdk_passes_every_case_with_a_token_for_each_role(gateways
     assert (refused.status_code, refused.json()["error"]) == (403, "this needs the role client")
 
 
+@pytest.mark.parametrize(("version", "module"), [("0.4.8", "rebuno.types"), ("0.2.0", "rebuno.models")])
+def test_an_unmodified_sdk_reads_members_and_types_that_the_specification_does_not_have(version, module):
+    execution = {"id": "e", "status": "failed", "agent_id": "a", "error": "x", "waiting_for": None, "again_of": None}
+    event = {
+        "id": "i",
+        "execution_id": "e",
+        "type": "run.tokens",
+        "payload": {"input_tokens": 1},
+        "sequence": 7,
+        "by": "",
+    }
+    script = (
+        f"import json, sys; from {module} import Event, Execution; given = json.loads(sys.argv[1]);"
+        "print(Execution(**given[0]).status.value, Event(**given[1]).type)"
+    )
+    python = str(ROOT / f".venv-{SDKS[version][0]}/bin/python")
+
+    done = subprocess.run(
+        [python, "-c", script, json.dumps([execution, event])], check=False, capture_output=True, text=True
+    )
+
+    assert done.stdout.split() == ["failed", "run.tokens"], done.stderr
+
+
 @pytest.mark.slow
 def test_an_agent_keeps_its_work_when_its_stream_is_ended_on_purpose(gateways, settings):
     rotating = gateways(api="KernelApi", fresh=True, PIECEWORK_KERNEL_ROTATION="3s", **settings)

@@ -85,6 +85,8 @@ def act(builder: ChangeBuilder, read: Read, command: TakeIntent) -> Decision:
         return _repeat(builder, read, standing)
     asks_policy = needs_verdict(read, intent)
     builder.keep_session()
+    for kind, payload in command.reports:
+        builder.append(kind, payload)
     if asks_policy:
         answer, step_id = _invoke(builder, read, command)
     else:

@@ -28,6 +28,7 @@ from piecework.extend.faults import fault_of
 from piecework.extend.right import Right, RightLost
 from piecework.kernel.errors import Conflict, Unauthorized
 from piecework.kernel.hosted.lasting import LastingSteps, LastingTable
+from piecework.kernel.hosted.reports import Account
 from piecework.kernel.hosted.tasks import deadline_ms, output_problem, task_of
 from piecework.kernel.hosted.tools import Diverged, Halt, Tools
 from piecework.kernel.model.commands import COMPLETE, FAIL, Intent
@@ -45,6 +46,13 @@ STEPS_KEPT_SECONDS: Final = 86_400  # beyond the execution's own time
 FAILED: Final = "the executor failed; the log has the reason"
 LOST: Final = f"the executor was started {MOST_TRIES} times and did not end once"
 NO_EXECUTOR: Final = "no executor of this name is deployed any more"
+
+
+class Turn(NamedTuple):
+    """One run of an executor: its execution as it began, and what it has done."""
+
+    view: Details
+    account: Account
 
 
 class Leases(Protocol):
@@ -135,42 +143,53 @@ class Hosted:
                 return End(word)
 
     def _run(self, view: Details, token: str, tries: int, until_ms: int, right: Right) -> End:
+        turn = Turn(view, Account(self.clock))
         if tries > MOST_TRIES:
-            return self._fail(view, LOST)
+            return self._fail(turn, LOST)
         try:
             executor = self.executor_of(view.execution.agent_id)
         except Unprocessable:
-            return self._fail(view, NO_EXECUTOR)
+            return self._fail(turn, NO_EXECUTOR)
         task = task_of(view, executor, deadline_ms(view, executor, self.settings, self.clock(), until_ms))
         steps = LastingSteps(self.steps, lambda: self._lasts_s(view.execution.agent_id))
-        tools = Tools(self.executions, self.kernel, view.execution.id, session_of(view), steps.keep_used)
+        told = (steps.keep_used, turn.account.taken)
+        tools = Tools(self.executions, self.kernel, view.execution.id, session_of(view), *told)
         try:
-            outcome = executor(task, self._facilities(task, token, tools, right, steps))
+            outcome = executor(task, self._facilities(task, token, tools, right, steps, turn.account))
             right.check()  # the executor may have caught what should have ended it
             tools.check_ended()
         except Halt as halt:
-            return self._halted(view, tools.halt or halt)
+            return self._halted(turn, tools.halt or halt)
         except PieceworkError as error:
             right.check()
-            return self._halted(view, tools.halt) if tools.halt else self._refused(view, error, tries)
+            return self._halted(turn, tools.halt) if tools.halt else self._refused(turn, error, tries)
         except Exception as bug:  # noqa: BLE001  # an executor's bug: logged, and told without its text
             self.log.warning("executor_failed", executor=executor.name, **fault_of(bug))
             right.check()
-            return self._halted(view, tools.halt) if tools.halt else self._fail(view, FAILED)
-        return self._halted(view, tools.halt) if tools.halt else self._complete(view, task, outcome)
+            return self._halted(turn, tools.halt) if tools.halt else self._fail(turn, FAILED)
+        return self._halted(turn, tools.halt) if tools.halt else self._complete(turn, task, outcome)
 
-    def _facilities(self, task: Task, token: str, tools: Tools, right: Right, steps: LastingSteps) -> Run:
+    def _facilities(
+        self, task: Task, token: str, tools: Tools, right: Right, steps: LastingSteps, account: Account
+    ) -> Run:
         key = piece_key("kernel", task.caller, task.execution_id)
         claim = Claim(key, token, "", after=State.RUNNING)  # an earlier run may have recorded steps
         ends_s = (self.clock() + self.settings.execution_timeout_ms) // 1000 + STEPS_KEPT_SECONDS
-        return Run(
+
+        def on_progress(pct: float, text: str) -> None:
+            account.progress(pct, text)
+            self.log.info("progress", execution_id=task.execution_id, pct=pct)
+
+        run = Run(
             remaining_ms=lambda: task.deadline_ms - self.clock(),
-            steps=PieceSteps(steps, claim, lambda: ends_s),
+            steps=account.of(PieceSteps(steps, claim, lambda: ends_s)),
             log=self.log,
-            on_progress=lambda pct, _: self.log.info("progress", execution_id=task.execution_id, pct=pct),
+            on_progress=on_progress,
             call_tool=tools.call,
             right=right,
         )
+        account.watch(run.facts)
+        return run
 
     def _lasts_s(self, agent_id: str) -> tuple[int, int] | None:
         """Until when recorded steps must be there if a call waits for a person now, and until when they are kept."""
@@ -178,31 +197,32 @@ class Hosted:
         ends_s = (self.clock() + waits_ms + self.settings.execution_timeout_ms) // 1000
         return (ends_s, ends_s + STEPS_KEPT_SECONDS) if waits_ms else None
 
-    def _halted(self, view: Details, halt: Halt) -> End:
-        return self._fail(view, str(halt)) if isinstance(halt, Diverged) else End(halt.word)
+    def _halted(self, turn: Turn, halt: Halt) -> End:
+        return self._fail(turn, str(halt)) if isinstance(halt, Diverged) else End(halt.word)
 
-    def _refused(self, view: Details, error: PieceworkError, tries: int) -> End:
+    def _refused(self, turn: Turn, error: PieceworkError, tries: int) -> End:
         if not error.retryable:
-            return self._fail(view, error.message)
+            return self._fail(turn, error.message)
         if tries < MOST_TRIES:
             return End("retry", FIRST_DELAY_MS * 2 ** (tries - 1))
         told = f": {error.message}" if isinstance(error, Retryable) else ""
-        return self._fail(view, f"the executor gave up after {tries} tries{told}")
+        return self._fail(turn, f"the executor gave up after {tries} tries{told}")
 
-    def _complete(self, view: Details, task: Task, outcome: Outcome) -> End:
+    def _complete(self, turn: Turn, task: Task, outcome: Outcome) -> End:
         problem = output_problem(task, outcome.output)
         if problem is not None:
-            return self._fail(view, problem)
-        return self._end(view, Intent(COMPLETE, output=outcome.output, has_output=True), "completed")
+            return self._fail(turn, problem)
+        return self._end(turn, Intent(COMPLETE, output=outcome.output, has_output=True), "completed")
 
-    def _fail(self, view: Details, reason: str) -> End:
+    def _fail(self, turn: Turn, reason: str) -> End:
         text = reason.encode("utf-8", "replace")[:REASON_BYTES].decode("utf-8", "ignore")
-        return self._end(view, Intent(FAIL, error=text or FAILED), "failed")
+        return self._end(turn, Intent(FAIL, error=text or FAILED), "failed")
 
-    def _end(self, view: Details, intent: Intent, word: str) -> End:
+    def _end(self, turn: Turn, intent: Intent, word: str) -> End:
         """Record the end, unless the execution has moved on: then nothing that was made counts."""
         try:
-            self.kernel.intent(view.execution.id, session_of(view), intent)
+            ids = (turn.view.execution.id, session_of(turn.view))
+            self.kernel.intent(*ids, intent, reports=turn.account.taken())
         except (Conflict, Unauthorized):
             return End("gone")
         return End(word)

@@ -19,7 +19,7 @@ from piecework.kernel.errors import (
     Unauthorized,
 )
 from piecework.kernel.model.changes import IdempotencyRecord, Outcome
-from piecework.kernel.model.commands import INVOKE_TOOL, Intent
+from piecework.kernel.model.commands import INVOKE_TOOL, Intent, Report
 from piecework.kernel.model.ports import Executions, Read
 from piecework.kernel.model.state import StepStatus
 from piecework.kernel.service.service import Kernel
@@ -69,10 +69,11 @@ class Tools:
         execution_id: str,
         session_id: str,
         before_asking: Callable[[], None] = lambda: None,
+        reports: Callable[[], tuple[Report, ...]] = tuple,
     ) -> None:
         self._executions, self._kernel = executions, kernel
         self._execution_id, self._session_id = execution_id, session_id
-        self._before_asking = before_asking
+        self._before_asking, self._reports = before_asking, reports
         self._calls = 0
         self.halt: Halt | None = None
 
@@ -111,7 +112,7 @@ class Tools:
             if standing is not None:
                 return _recorded(standing, read)
             self._before_asking()
-            answer = self._kernel.intent(self._execution_id, self._session_id, intent)
+            answer = self._kernel.intent(self._execution_id, self._session_id, intent, reports=self._reports())
         except (ExecutionTerminal, ExecutionTainted, ExecutionBlocked, Unauthorized) as error:
             raise Gone(error.text) from None
         except Conflict:

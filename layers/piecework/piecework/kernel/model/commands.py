@@ -64,6 +64,9 @@ class Assign:
     consumer_id: str
 
 
+Report = tuple[str, Mapping[str, Json]]  # what a hosted run did before an intent: an event's type and its payload
+
+
 @dataclass(frozen=True, slots=True)
 class TakeIntent:
     """An agent's intent under its session; `verdict` is the policy's on a tool call, `over_limit` of its rate."""
@@ -74,6 +77,7 @@ class TakeIntent:
     over_limit: bool = False
     policy_seconds: float = 0.0
     linked: RunnerConnection | None = None
+    reports: tuple[Report, ...] = ()  # of a hosted run
 
 
 @dataclass(frozen=True, slots=True)

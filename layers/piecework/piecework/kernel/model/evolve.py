@@ -207,6 +207,11 @@ def _intended(state: Execution, _: Event) -> Execution:
     return replace(state, resumed_by=None) if state.resumed_by else state
 
 
+def _told(state: Execution, _: Event) -> Execution:
+    """What a run reports changes nothing."""
+    return state
+
+
 def _step_created(state: Execution, event: Event) -> Execution:
     payload = _payload(payloads.StepCreated, event)
     if event.step_id in state.steps:
@@ -308,4 +313,7 @@ CHANGES: Final[Mapping[str, Callable[[Execution, Event], Execution]]] = {
     "step.approval_required": _approval_required,
     "signal.received": _signalled,
     "agent.timeout": _agent_gone,
+    "run.step": _told,
+    "run.progress": _told,
+    "run.tokens": _told,
 } | {name: _ended(ENDED[name]) for name in TERMINAL}

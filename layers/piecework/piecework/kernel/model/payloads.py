@@ -190,6 +190,34 @@ class AgentTimeout(TypedDict):
     session_id: str  # empty when nobody had one
 
 
+class RunStep(TypedDict):
+    """A hosted run has recorded a `run.step`; what the step gave is not told."""
+
+    name: str
+    place: int  # among the steps of this name in its run
+    started_at: str
+    ended_at: str
+    bytes: int  # of its result as JSON
+    left_out: NotRequired[int]  # further steps that are not told
+
+
+class RunProgress(TypedDict):
+    """A hosted run says how far it has come."""
+
+    pct: float
+    text: str
+    at: str
+
+
+class RunTokens(TypedDict, total=False):
+    """What model calls of a hosted run took so far in this run, as its executor notes it."""
+
+    model: str
+    model_calls: int
+    input_tokens: int
+    output_tokens: int
+
+
 PAYLOADS: Final[Mapping[str, type]] = {
     "execution.created": ExecutionCreated,
     "execution.started": ExecutionStarted,
@@ -212,6 +240,9 @@ PAYLOADS: Final[Mapping[str, type]] = {
     "step.approval_required": StepApprovalRequired,
     "signal.received": SignalReceived,
     "agent.timeout": AgentTimeout,
+    "run.step": RunStep,
+    "run.progress": RunProgress,
+    "run.tokens": RunTokens,
 }
 
 

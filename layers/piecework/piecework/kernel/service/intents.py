@@ -9,7 +9,7 @@ from piecework.kernel.decide import checks
 from piecework.kernel.decide import intents as decide_intents
 from piecework.kernel.errors import Conflict
 from piecework.kernel.model.change_builder import Decision
-from piecework.kernel.model.commands import Intent, TakeIntent
+from piecework.kernel.model.commands import Intent, Report, TakeIntent
 from piecework.kernel.model.ports import Executions, Read, VersionConflict
 from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Call, Verdict
@@ -52,7 +52,9 @@ class Intents:
         self._executions, self._sessions, self._commits = executions, sessions, commits
         self._dispatcher, self._judge, self._windows, self._timer = dispatcher, judge, windows, timer
 
-    def take(self, execution_id: str, session_id: str, intent: Intent, by: str = "") -> dict[str, Json]:
+    def take(
+        self, execution_id: str, session_id: str, intent: Intent, by: str = "", reports: tuple[Report, ...] = ()
+    ) -> dict[str, Json]:
         """The answer to an intent (section 2.9).
 
         Raises:
@@ -64,7 +66,7 @@ class Intents:
         def attempt(read: Read, now_ms: int, taken: int) -> Decision:
             self._sessions.check(read, session_id, now_ms)
             read = self._with_step_of_key(read, intent)
-            command = TakeIntent(session_id, intent)
+            command = TakeIntent(session_id, intent, reports=reports)
             if self._needs_verdict(read, intent, permit):
                 command = self._judged(command, checks.known(read), now_ms, permit, taken)
             return self._commits.decided(read, command, by)

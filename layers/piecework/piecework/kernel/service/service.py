@@ -20,6 +20,7 @@ from piecework.kernel.model.commands import (
     Create,
     Intent,
     JobResult,
+    Report,
     Requeue,
     SendFailed,
     Signal,
@@ -189,14 +190,16 @@ class Kernel:
             raise NotFound("no such approval")
         return found
 
-    def intent(self, execution_id: str, session_id: str, intent: Intent, by: str = "") -> dict[str, Json]:
-        """What an agent wants, and the answer of section 2.9.
+    def intent(
+        self, execution_id: str, session_id: str, intent: Intent, by: str = "", reports: tuple[Report, ...] = ()
+    ) -> dict[str, Json]:
+        """What an agent wants, and the answer of section 2.9; what a hosted run reports goes before it into the log.
 
         Raises:
             KernelError: it is refused.
         """
         with self._ending_lapsed(execution_id, session_id):
-            return self._intents.take(execution_id, session_id, intent, by)
+            return self._intents.take(execution_id, session_id, intent, by, reports)
 
     def step_result(
         self, execution_id: str, session_id: str, step_id: str, success: bool, data: Json, error: str, by: str = ""
