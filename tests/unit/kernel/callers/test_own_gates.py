@@ -83,6 +83,30 @@ def test_a_token_by_which_an_intent_came_cannot_answer_either(desk, intent):
     assert answered(work, step_id, "other").status_code == 200
 
 
+@pytest.mark.parametrize("success", [True, False])
+def test_a_token_by_which_a_result_of_a_local_step_came_cannot_answer_either(desk, success):
+    work = desk.work()
+    reported = work.step()
+    with desk.turned("twin"):
+        assert work.report(reported, success).status_code == 200
+    step_id = work.step(GATED)
+
+    assert answered(work, step_id, "twin").status_code == 403
+    assert answered(work, step_id, "other").status_code == 200
+
+
+def test_who_denies_a_call_or_reports_a_job_does_not_work_as_the_agent(desk):
+    runner = desk.stage.runner("geo-1", "one", "geo.lookup")
+    work = desk.work()
+    assert answered(work, work.step(GATED), "other", approved=False).status_code == 200
+    work.remote()
+    with desk.turned("twin"):
+        assert work.result(runner.take("job.assigned")).status_code == 200
+
+    assert desk.state(work.id).worked_by == ("desk",)
+    assert answered(work, work.step(GATED), "other").status_code == 200
+
+
 def test_an_agent_of_another_name_may_answer(desk):
     with desk.turned("other"):
         desk.agent("mail")

@@ -21,6 +21,7 @@ DECISIONS: Final = ("step.approve", "step.deny")  # signal types by which a pers
 ALIAS: Final = "approval"  # does so too while an approval is waited for
 APPROVALS: Final = (*DECISIONS, ALIAS)
 INTENDED: Final = frozenset({"intent.accepted", "intent.denied", "step.created"})  # one of them in each intent
+REPORTED: Final = frozenset({"step.completed", "step.failed"})
 STORABLE_BYTES: Final = 256  # no `wait` can name a longer signal type
 
 MOVES: Final[Mapping[Status, frozenset[Status]]] = {
@@ -64,15 +65,19 @@ def evolve(state: Execution | None, event: Event) -> Execution:
         return _created(event)
     if event.sequence != state.sequence + 1 or state.status.is_terminal or event.type not in CHANGES:
         raise LogBroken(f"{event.type} at {event.sequence} does not follow {state.sequence}")
-    return _named(replace(CHANGES[event.type](state, event), sequence=event.sequence), event)
+    changed = replace(CHANGES[event.type](state, event), sequence=event.sequence)
+    is_new = event.by and event.by not in state.worked_by and len(state.worked_by) < MOST_NAMES
+    if not is_new or not _is_agents(state, event):
+        return changed
+    return replace(changed, worked_by=(*state.worked_by, event.by))
 
 
-def _named(state: Execution, event: Event) -> Execution:
-    """Whose token works on it: nobody but its agent sends intents."""
-    is_new = event.by and event.type in INTENDED and event.by not in state.worked_by
-    if not is_new or len(state.worked_by) >= MOST_NAMES:
-        return state
-    return replace(state, worked_by=(*state.worked_by, event.by))
+def _is_agents(state: Execution, event: Event) -> bool:
+    """Whether nobody but its agent causes this: it sends intents, and results of local steps, but denies no call."""
+    if event.type not in REPORTED:
+        return event.type in INTENDED
+    step = state.steps.get(event.step_id)
+    return step is not None and not step.remote and not state.waits_for("approval", step.id)
 
 
 def is_approval(state: Execution, signal_type: str) -> bool:

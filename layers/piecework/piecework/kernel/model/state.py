@@ -132,7 +132,9 @@ class Execution:
     ended_at_ms: int | None = None
     paused_ms: int = 0  # its clock stood still for so long, in approvals with a time of their own
     is_tainted: bool = False
-    worked_by: tuple[str, ...] = ()  # names of tokens that its agent's intents came with, the first `MOST_NAMES`
+    worked_by: tuple[
+        str, ...
+    ] = ()  # names of tokens that its agent's intents and results came with, the first `MOST_NAMES`
     has_answered: bool = False  # a person has answered about a step of it, or may have
     approvals: Approvals = field(default_factory=Approvals, compare=False)  # kept beside what the log tells
 
