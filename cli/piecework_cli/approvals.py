@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from piecework_cli.kernel import KernelClient, add_kernel_options, at, query
-from piecework_cli.output import CommandError
+from piecework_cli.output import CommandError, printable
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -60,7 +60,7 @@ def show(options: argparse.Namespace) -> None:
     step_id = options.step or _waiting_step(kernel, options.execution)
     found = kernel.ask("GET", at(options.execution, f"approvals/{quote(step_id, safe='')}"))
     for name, told in _facts(found):
-        print(f"{name:<10} {_printable(told)}".rstrip())
+        print(f"{name:<10} {printable(told)}".rstrip())
 
 
 def _line(found: dict[str, Any]) -> str:
@@ -69,7 +69,7 @@ def _line(found: dict[str, Any]) -> str:
         about.append(_answered(found["answer"]))
     elif found.get("expires_at"):
         about.append(f"until {found['expires_at']}")
-    return _printable("  ".join(about))
+    return printable("  ".join(about))
 
 
 def _facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -104,11 +104,6 @@ def _answered(said: dict[str, Any]) -> str:
         return f"denied at {said['at']}: {said['reason']}"
     reason = f": {said['reason']}" if said["reason"] else ""
     return f"{'granted' if said['approved'] else 'denied'} by {said['by'] or 'somebody'} at {said['at']}{reason}"
-
-
-def _printable(text: str) -> str:
-    """A text whose control characters cannot act on a terminal."""
-    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
 
 
 def answer(options: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from piecework_cli.kernel import KernelClient, add_kernel_options, query
+from piecework_cli.output import printable
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -30,21 +31,21 @@ def list_agents(options: argparse.Namespace) -> None:
     for agent in _all(options, "agents"):
         waiting = f"{agent['waiting']}{'+' if agent['more_waiting'] else ''} waiting"
         hosted = f"  hosted{_work(agent['hosted'])}" if agent["hosted"] else ""
-        print(f"{agent['agent_id']}  {waiting}{hosted}")
+        print(printable(f"{agent['agent_id']}  {waiting}{hosted}"))
         for consumer in agent["consumers"]:
-            print(f"  {_connection(consumer)}{_work(consumer)}")
+            print(printable(f"  {_connection(consumer)}{_work(consumer)}"))
         _print_more(agent["more_consumers"])
 
 
 def list_runners(options: argparse.Namespace) -> None:
     """Print each runner, its connections, and the job in the hand of each."""
     for runner in _all(options, "runners"):
-        print(runner["runner_id"])
+        print(printable(runner["runner_id"]))
         for connection in runner["connections"]:
             job = connection["job"]
             hand = f"{job['tool_id'] or 'a step that is gone'} of {job['execution_id']}" if job else "idle"
             tools = ",".join(connection["tools"]) + (",…" if connection["more_tools"] else "")
-            print(f"  {_connection(connection)}  {hand}  offers {tools or 'nothing'}")
+            print(printable(f"  {_connection(connection)}  {hand}  offers {tools or 'nothing'}"))
         _print_more(runner["more_connections"])
 
 
@@ -55,7 +56,7 @@ def _all(options: argparse.Namespace, what: str) -> Iterator[dict[str, Any]]:
         page = kernel.ask("GET", f"/v0/{what}{query({'cursor': cursor})}")
         for one in page[what]:
             if options.json:
-                print(json.dumps(one, ensure_ascii=False))
+                print(json.dumps(one))
             else:
                 yield one
         if not (cursor := page["next_cursor"]):

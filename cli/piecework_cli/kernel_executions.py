@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import re
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from piecework.jsons import loads
@@ -16,6 +18,7 @@ STATUSES: Final = ("pending", "running", "blocked", "completed", "failed", "canc
 COMPLETED: Final = "execution.completed"
 PAGE: Final = 200  # one answer lists at most this many
 SUMMARY_CHARACTERS: Final = 120
+AGO: Final = re.compile(r"(\d{1,9})([mhd])", re.ASCII)
 LOOKS: Final = 5  # at a list that has not followed yet
 PAUSE_SECONDS: Final = 1.0
 
@@ -31,6 +34,8 @@ def add(commands: "Commands") -> None:
     listing.add_argument("--status", choices=STATUSES, help="only those in this status")
     listing.add_argument("--agent", help="only those of this agent")
     listing.add_argument("--label", action="append", default=[], metavar="KEY:VALUE", help="only those with this label")
+    listing.add_argument("--since", metavar="TIME", help="only those created since: 90m, 2h, 7d, or an RFC 3339 time")
+    listing.add_argument("--until", metavar="TIME", help="only those created before")
     listing.add_argument("--limit", type=int, default=50, help="list at most this many")
     listing.set_defaults(run=list_executions)
     getting = group.add_parser("get", help="print one execution with its input and output")
@@ -64,10 +69,12 @@ def add(commands: "Commands") -> None:
 
 
 def list_executions(options: argparse.Namespace) -> None:
-    """Print one line per execution, over as many pages as the limit needs."""
+    """Print one line per execution, over as many pages as the limit needs; a page may be empty and not the last."""
     kernel, left, cursor = KernelClient.of(options), options.limit, ""
+    which = {"status": options.status, "agent_id": options.agent}
+    which |= {"created_after": _time_of(options.since), "created_before": _time_of(options.until)}
     while left > 0:
-        asked = {"status": options.status, "agent_id": options.agent, "cursor": cursor, "limit": min(left, PAGE)}
+        asked = {**which, "cursor": cursor, "limit": min(left, PAGE)}
         page = kernel.ask("GET", f"/v0/executions{query(asked, options.label)}")
         for row in page["executions"]:
             labels = " ".join(f"{name}:{value}" for name, value in row["labels"].items())
@@ -161,6 +168,15 @@ def line_of(event: dict[str, Any]) -> str:
     said = json.dumps(event["payload"], ensure_ascii=False)
     said = said if len(said) <= SUMMARY_CHARACTERS else f"{said[:SUMMARY_CHARACTERS]}…"
     return f"{event['sequence']:>4}  {event['timestamp']}  {event['type']:<22}  {by}{said}"
+
+
+def _time_of(text: str | None) -> str | None:
+    """A time as the door takes it; so many minutes, hours or days are counted back from now."""
+    ago = AGO.fullmatch(text or "")
+    if ago is None:
+        return text
+    seconds = int(ago[1]) * {"m": 60, "h": 3_600, "d": 86_400}[ago[2]]
+    return datetime.fromtimestamp(max(0, time.time() - seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _log(kernel: KernelClient, execution_id: str) -> list[Any]:

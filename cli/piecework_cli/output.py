@@ -28,6 +28,11 @@ def text_of(value: Json) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
+def printable(text: str) -> str:
+    """A text whose control characters cannot act on a terminal."""
+    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
+
+
 def read_json(path: Path) -> Json:
     """A file's JSON value.
 

@@ -13,7 +13,7 @@ from kernel.http.routes import Routes
 from kernel.http.shapes import ID_LENGTH, Body, Id, Rule
 from kernel.http.views import approval_body, arguments_body, execution_body, row_body
 from piecework.jsons import Json
-from piecework.kernel.edge import checked_id, natural
+from piecework.kernel.edge import checked_id, moment, natural
 from piecework.kernel.errors import Invalid
 from piecework.kernel.model.events import is_private
 from piecework.kernel.model.ports import Filter
@@ -38,6 +38,8 @@ LISTED: Final = {
     "status": query("only those in this status", {"enum": ["", *(status.value for status in Status)]}),
     "agent_id": query("only those of this agent"),
     "label": query("`key:value`; several must all match", {"type": "array", "items": {"pattern": "^[^:]+:"}}),
+    "created_after": query("only those created at this time or later (RFC 3339)"),
+    "created_before": query("only those created earlier than this time (RFC 3339)"),
     "cursor": CURSOR,
 }
 
@@ -96,9 +98,10 @@ async def create(request: Request) -> Response:
 
 @routes.get("/v0/executions", READERS, answers("Executions", 400), asks(**LISTED, limit=LIMIT))
 async def listed(request: Request) -> Response:
-    """A page of executions, newest first."""
+    """A page of executions, newest first; one that a filter leaves few of may be short or empty, with a cursor."""
     query = request.query_params
-    which = Filter(_status(query.get("status")), query.get("agent_id", ""), _labels(query.getlist("label")))
+    times = [moment(name, query.get(name)) for name in ("created_after", "created_before")]
+    which = Filter(_status(query.get("status")), query.get("agent_id", ""), _labels(query.getlist("label")), *times)
     limit = natural(query.get("limit"), LIST_LIMIT, LIST_MOST) or LIST_LIMIT
     door = door_of(request)
     rows, cursor = await door.call(door.kernel.executions, which, query.get("cursor", ""), limit)

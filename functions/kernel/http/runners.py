@@ -1,6 +1,5 @@
 """/v0/runners… and /v0/tools: who is connected, results, capabilities, the tool directory (sections 2.11 to 2.15)."""
 
-import re
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Final
@@ -18,12 +17,10 @@ from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import Body, Id, Rule
 from kernel.http.views import runner_body
-from piecework.kernel.edge import checked_id
+from piecework.kernel.edge import MOMENT, checked_id
 from piecework.kernel.errors import NotFound
 from piecework.kernel.model.ports import ToolEntry
 from piecework.kernel.needs import ANY_ROLE, FORGETS_RUNNERS, READERS, RUNNERS
-
-MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
 
 MOST_TOOLS: Final = 1_000  # of one runner: each is a row of its own per connection
 MOST: Final = Rule(most=MOST_TOOLS)

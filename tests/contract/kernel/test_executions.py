@@ -122,7 +122,7 @@ class TestExecutions:
 
         assert story.kept().execution.labels == labels
         assert story.store.executions.view(story.id).execution.labels == labels
-        [row] = story.store.executions.rows(Filter(agent_id=story.agent_id), None, 10)
+        [row] = story.store.executions.rows(Filter(agent_id=story.agent_id), None, 10).rows
         assert (row.id, row.labels) == (story.id, labels)
 
     def test_a_change_from_an_old_version_is_refused_whole(self, story):
@@ -345,7 +345,7 @@ class TestExecutions:
         read = story.kept(key="k", step_id=next(iter(story.records)))
         assert (read.execution, read.answered, read.step) == (None, None, None)
         assert story.store.executions.events(story.id, 0, 10) == []
-        assert story.store.executions.rows(Filter(agent_id=story.agent_id), None, 10) == []
+        assert story.store.executions.rows(Filter(agent_id=story.agent_id), None, 10).rows == []
         assert due_rows(story) == []
 
 
@@ -584,7 +584,7 @@ class TestLists:
     def test_the_newest_come_first_and_pages_neither_repeat_nor_skip(self, store, five):
         which, after, seen = Filter(agent_id=five[0].state.agent_id), None, []
 
-        while page := store.executions.rows(which, after, 2):
+        while page := store.executions.rows(which, after, 2).rows:
             seen += page
             after = (page[-1].created_at_ms, page[-1].id)
 
@@ -595,7 +595,7 @@ class TestLists:
         run = five[0].state.agent_id
 
         def ids(**conditions) -> set[str]:
-            return {row.id for row in store.executions.rows(Filter(**conditions), None, 50)}
+            return {row.id for row in store.executions.rows(Filter(**conditions), None, 50).rows}
 
         assert ids(labels={"run": run}) == {one.id for one in five}
         assert ids(labels={"run": run, "parity": "1"}) == {one.id for one in five if one.state.labels["parity"] == "1"}
@@ -609,17 +609,17 @@ class TestLists:
     def test_a_list_can_be_asked_for_anything(self, store, five):
         many = {f"label-{number}": "x" for number in range(100)}
 
-        assert store.executions.rows(Filter(agent_id="x" * 3_000), None, 10) == []
-        assert store.executions.rows(Filter(agent_id=five[0].state.agent_id, labels=many), None, 10) == []
-        assert store.executions.rows(Filter(agent_id=five[0].state.agent_id), (FAR_MS, "x" * 3_000), 1)
+        assert store.executions.rows(Filter(agent_id="x" * 3_000), None, 10).rows == []
+        assert store.executions.rows(Filter(agent_id=five[0].state.agent_id, labels=many), None, 10).rows == []
+        assert store.executions.rows(Filter(agent_id=five[0].state.agent_id), (FAR_MS, "x" * 3_000), 1).rows
 
     def test_a_list_shows_an_executions_present_status(self, story):
         story.assigned()
         story.later(story.settings.execution_timeout_ms).do(Expire())
 
-        [row] = story.store.executions.rows(Filter(agent_id=story.agent_id), None, 10)
+        [row] = story.store.executions.rows(Filter(agent_id=story.agent_id), None, 10).rows
         assert (row.status, row.updated_at_ms) == (Status.FAILED, story.now_ms)
-        assert story.store.executions.rows(Filter(agent_id=story.agent_id, status=Status.RUNNING), None, 10) == []
+        assert story.store.executions.rows(Filter(agent_id=story.agent_id, status=Status.RUNNING), None, 10).rows == []
 
 
 @pytest.mark.parametrize("approved", [True, False])

@@ -40,7 +40,7 @@ def ended(tables):
 
 
 def listed(tables, execution):
-    return [row.id for row in tables.executions.rows(Filter(agent_id=execution.agent_id), None, 10)]
+    return [row.id for row in tables.executions.rows(Filter(agent_id=execution.agent_id), None, 10).rows]
 
 
 def test_an_execution_whose_forgetting_was_cut_short_is_listed_and_forgotten_by_the_next_sweep(

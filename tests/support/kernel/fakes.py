@@ -176,11 +176,14 @@ class FakeExecutions(Executions):
         kept = self._store.kept.get(execution_id)
         return kept.signals.get(sequence) if kept else None
 
-    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
+    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> ports.Summaries:
         with self._store.lock:
             rows = [row_of(kept.execution) for kept in self._store.kept.values() if _fits(kept.execution, which)]
         rows.sort(key=lambda row: (row.created_at_ms, row.id), reverse=True)
-        return [row for row in rows if after is None or (row.created_at_ms, row.id) < after][:limit]
+        later = [row for row in rows if after is None or (row.created_at_ms, row.id) < after]
+        last = later[:limit][-1:]
+        then = (last[0].created_at_ms, last[0].id) if len(later) > limit else None
+        return ports.Summaries(later[:limit], then)
 
     def approvals(self, limit: int, after: str = "") -> list[Approval]:
         with self._store.lock:
@@ -711,6 +714,10 @@ def _undoubted(connection: Consumer | RunnerConnection) -> dict[str, Any]:
 
 def _fits(execution: Execution, which: Filter) -> bool:
     if which.status not in (None, execution.status) or which.agent_id not in ("", execution.agent_id):
+        return False
+    if not (which.created_after_ms or 0) <= execution.created_at_ms:
+        return False
+    if which.created_before_ms is not None and execution.created_at_ms >= which.created_before_ms:
         return False
     return which.labels.items() <= execution.labels.items()
 

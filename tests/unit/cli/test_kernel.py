@@ -369,3 +369,43 @@ def test_runners_are_listed_with_the_job_in_the_hand_of_each_connection(door, ca
     ]
     assert main(["runners", "ls", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == geo
+
+
+def test_a_list_can_begin_some_time_ago_and_goes_on_over_empty_pages(door, capsys, monkeypatch):
+    monkeypatch.setattr(kernel_executions.time, "time", lambda: 1_750_000_000.9)
+    door.say("GET /v0/executions", {"executions": [], "next_cursor": "more"}, {"executions": [ROW], "next_cursor": ""})
+
+    assert main(["exec", "ls", "--since", "2h", "--until", "2026-03-02T08:11:05Z", "--agent", "triage"]) == 0
+
+    assert capsys.readouterr().out.startswith("e1  ")
+    bounds = {"created_after": ["2025-06-15T13:06:40Z"], "created_before": ["2026-03-02T08:11:05Z"]}
+    assert [{name: asked[name] for name in bounds} for _, _, asked, *_ in door.asked] == [bounds, bounds]
+
+
+@pytest.mark.parametrize(("ago", "begin"), [("90m", "2025-06-15T13:36:40Z"), ("7d", "2025-06-08T15:06:40Z")])
+def test_minutes_and_days_count_back_from_now(door, monkeypatch, ago, begin):
+    monkeypatch.setattr(kernel_executions.time, "time", lambda: 1_750_000_000)
+    door.say("GET /v0/executions", {"executions": [], "next_cursor": ""})
+
+    assert main(["exec", "ls", "--since", ago]) == 0
+    assert [asked["created_after"] for _, _, asked, *_ in door.asked] == [[begin]]
+
+
+def test_a_time_before_all_times_is_the_beginning(door):
+    door.say("GET /v0/executions", {"executions": [], "next_cursor": ""})
+
+    assert main(["exec", "ls", "--since", "999999999d"]) == 0
+    assert [asked["created_after"] for _, _, asked, *_ in door.asked] == [["1970-01-01T00:00:00Z"]]
+
+
+def test_an_id_cannot_act_on_a_terminal(door, capsys):
+    odd = "a\x1b[2J\nb"
+    idle = {"consumer_id": odd, **CONNECTED, "job": None, "tools": [odd], "more_tools": False}
+    geo = {"runner_id": odd, "connections": [idle], "more_connections": False}
+    door.say("GET /v0/runners", {"runners": [geo], "next_cursor": ""})
+    consumer = {"consumer_id": odd, **CONNECTED, **NO_WORK}
+    door.say("GET /v0/agents", {"agents": [{**AGENT, "agent_id": odd, "consumers": [consumer]}], "next_cursor": ""})
+
+    for command in (["runners", "ls"], ["agents", "ls"], ["agents", "ls", "--json"]):
+        assert main(command) == 0
+        assert "\x1b" not in capsys.readouterr().out

@@ -3,7 +3,7 @@
 import pytest
 
 from piecework.kernel.errors import CountChanged, ExecutionTerminal, Invalid, NotFound, ServiceUnavailable
-from piecework.kernel.model.ports import Filter, Summary
+from piecework.kernel.model.ports import Filter, Summaries, Summary
 from piecework.kernel.model.state import Status
 from piecework.kernel.service import bulk
 from piecework.kernel.service.bulk import Bulk
@@ -25,7 +25,7 @@ class Listed:
     def page(self, which, cursor, limit):
         place = place_of(cursor)
         rows = [row for row in self.rows if row.status is which.status and (row.created_at_ms, row.id) < place]
-        page, cursor = page_of(rows[: limit + 1], limit)
+        page, cursor = page_of(Summaries(rows[: limit + 1], None), limit)
         self.read += len(page)
         return page, cursor
 

@@ -9,7 +9,7 @@ from kernel.http.api import ROUTES
 from kernel.http.edge import Line
 from kernel.http.runners import MOST_TOOLS
 from local.openapi import kernel
-from piecework.kernel.model.ports import Summary
+from piecework.kernel.model.ports import Summaries, Summary
 from piecework.kernel.model.state import Status
 from piecework.kernel.wire.cursors import enough, page_of
 from tests.support.kernel.desk import Desk
@@ -114,7 +114,7 @@ def test_rows_with_long_labels_are_not_read_beyond_a_page():
             yield Summary(str(number), Status.PENDING, "triage", {"note": "x" * 1_000_000}, number, number)
 
     assert len(list(enough(rows()))) == len(read) == 4
-    assert [row.id for row in page_of(list(enough(rows())), 50)[0]] == ["0", "1", "2"]
+    assert [row.id for row in page_of(Summaries(list(enough(rows())), None), 50)[0]] == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("text", ["中" * 349_000, '"' * 523_000, "\\" * 523_000])

@@ -5,8 +5,10 @@ No web framework is imported here; both functions bring their own requests and a
 
 import hmac
 import json
+import re
 import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from piecework.edge.tokens import Tokens
@@ -16,6 +18,8 @@ from piecework.kernel.errors import Internal, Invalid, KernelError, ServiceUnava
 
 ID_BYTES: Final = 256
 MAX_REQUEST_ID_BYTES: Final = 128
+MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})", re.ASCII)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 QUERY_DIGITS: Final = 18  # more than any number that means something
 
 
@@ -68,6 +72,23 @@ def natural(text: str | None, default: int, most: int | None = None) -> int:
         return default
     value = int(digits[:QUERY_DIGITS]) if len(digits) <= QUERY_DIGITS else 10**QUERY_DIGITS
     return value if most is None else min(value, most)
+
+
+def moment(name: str, text: str | None) -> int | None:
+    """A query parameter that is an RFC 3339 time, as the first millisecond that is not earlier; None without one.
+
+    Raises:
+        Invalid: it is not such a time.
+    """
+    if not text:
+        return None
+    try:
+        if not MOMENT.fullmatch(text):
+            raise ValueError
+        micros = (datetime.fromisoformat(text) - EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        raise Invalid(f"{name} must be an RFC 3339 time, as 2026-03-02T08:00:00Z") from None
+    return max(0, -(-micros // 1_000))
 
 
 def checked_id(name: str, text: str) -> str:

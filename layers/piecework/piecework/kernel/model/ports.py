@@ -4,7 +4,7 @@ The adapters lie in `kernel/store`, the in-memory twins in the tests' support; b
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from piecework.jsons import Json
 from piecework.kernel.model.changes import (
@@ -21,6 +21,8 @@ from piecework.kernel.model.events import Event
 from piecework.kernel.model.questions import Question
 from piecework.kernel.model.state import Connection, Execution, Status, Step
 from piecework.values import dataclass, field
+
+Place = tuple[int, str]  # in a list of executions: created_at_ms and id
 
 
 class VersionConflict(Exception):
@@ -60,6 +62,8 @@ class Filter:
     status: Status | None = None
     agent_id: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    created_after_ms: int | None = None  # at that time or later
+    created_before_ms: int | None = None  # earlier than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,13 @@ class Summary:
     labels: Mapping[str, str]
     created_at_ms: int
     updated_at_ms: int
+
+
+class Summaries(NamedTuple):
+    """A part of a list, and the place after which it goes on; None at its end."""
+
+    rows: Sequence[Summary]
+    then: Place | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +130,8 @@ class Executions(Protocol):
     def signal(self, execution_id: str, sequence: int) -> Json:
         """The payload of a `signal.received` event."""
 
-    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
-        """Newest first, strictly after that (created_at_ms, id), fewer if `cursors.enough`; eventually consistent."""
+    def rows(self, which: Filter, after: Place | None, limit: int) -> Summaries:
+        """Newest first, strictly after that place; fewer, even none, when enough was read. Eventually consistent."""
 
     def approvals(self, limit: int, after: str = "") -> list[Approval]:
         """Steps that wait for a person after that place, the oldest first, with their questions."""

@@ -31,8 +31,9 @@ from piecework.kernel.model.ports import (
     Executions,
     Filter,
     Message,
+    Place,
     Read,
-    Summary,
+    Summaries,
     VersionConflict,
 )
 from piecework.kernel.settings import KernelSettings
@@ -48,6 +49,7 @@ from piecework.kernel.store.items import (
     outcome_from,
     question_from,
 )
+from piecework.kernel.store.listing.executions import ExecutionLists
 from piecework.kernel.store.lists import KernelLists
 from piecework.kernel.store.outbox import message_from
 from piecework.kernel.store.values import KernelValues
@@ -66,7 +68,8 @@ class KernelTable(Executions):
     def __init__(self, table: Table, due_table: str, values: KernelValues, settings: KernelSettings) -> None:
         self._table, self._due_table, self._values = table, due_table, values
         self._planner = Planner(due_table, values, settings)
-        self._lists = KernelLists(table, self._labels, values.value)
+        self._lists = KernelLists(table, values.value)
+        self._listed = ExecutionLists(table, self._labels)
         self._counting = CountWrites()
 
     def read(
@@ -155,8 +158,8 @@ class KernelTable(Executions):
         item = self._table.get(*keys.signal(execution_id, sequence))
         return self._values.value(item) if item else None
 
-    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> list[Summary]:
-        return self._lists.rows(which, after, limit)
+    def rows(self, which: Filter, after: Place | None, limit: int) -> Summaries:
+        return self._listed.rows(which, after, limit)
 
     def approvals(self, limit: int, after: str = "") -> list[Approval]:
         return self._lists.approvals(limit, after)

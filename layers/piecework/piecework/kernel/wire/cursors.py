@@ -4,11 +4,11 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from piecework.kernel.errors import Invalid
-from piecework.kernel.model.ports import Summary
+from piecework.kernel.model.ports import Place, Summaries, Summary
 
 LIST_BYTES: Final = 4_000_000  # of labels in one answer: it must fit the 6 MB of a function's, as base64
 NOT_OURS: Final = "the cursor is not one that this door has given"
@@ -27,15 +27,18 @@ def enough(rows: Iterable[Summary]) -> Iterator[Summary]:
             return
 
 
-def page_of(rows: Sequence[Summary], limit: int) -> tuple[list[Summary], str]:
+def page_of(found: Summaries, limit: int) -> tuple[list[Summary], str]:
     """As many of the rows as a page holds, and the cursor of the next page; empty when there is none."""
     size, held = 0, 0
-    for row in rows[:limit]:
+    for row in found.rows[:limit]:
         size += _bytes(row)
         if held and size > LIST_BYTES:
             break
         held += 1
-    return list(rows[:held]), cursor_of(rows[held - 1]) if len(rows) > held else ""
+    page = list(found.rows[:held])
+    if len(found.rows) > held:
+        return page, cursor_of(page[-1])
+    return page, _text(*found.then) if found.then else ""
 
 
 def cursor_of(row: Summary) -> str:
@@ -52,7 +55,7 @@ def _text(created_at_ms: int, execution_id: str) -> str:
     return base64.urlsafe_b64encode(f"{created_at_ms}|{execution_id}".encode()).decode().rstrip("=")
 
 
-def place_of(cursor: str) -> tuple[int, str] | None:
+def place_of(cursor: str) -> Place | None:
     """The place a cursor stands for; None for no cursor.
 
     Raises:
