@@ -14,6 +14,7 @@ from piecework_cli import (
     kernel_executions,
     keys,
     ledger,
+    operations,
     payments,
     policy,
     tasks,
@@ -31,6 +32,7 @@ GROUPS: Final[tuple[Callable[["Commands[argparse.ArgumentParser]"], None], ...]]
     kernel_executions.add,
     approvals.add,
     kernel_connections.add,
+    operations.add,
 )
 READER_LEFT: Final = 141  # a shell's status for a program that SIGPIPE ended
 

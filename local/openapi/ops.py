@@ -6,17 +6,22 @@ from typing import Final, get_args
 
 from local.openapi.parts import COUNT, SHA256, STRING, Schema, an_object, info, path_parameter, ref, servers, tags
 from piecework.durable.pieces import State
+from piecework.edge.http import BODY_LIMIT
 from piecework.ops.door import HEALTH, ROUTES, STATUS
 from piecework.ops.listing import LARGEST_PAGE, PAGE
 from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
+from piecework.ops.records import REASON_CHARACTERS
 from piecework.ops.status import DOORS, QUEUES, SHOWN
 from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, STATES
+from piecework.ops.verbs import MOST_LETTERS
 from piecework.worker.record.values import PaymentStatus
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))
 }
+RESEND: Final = "/ops/tasks/{contract_id}/webhooks/{event_id}/resend"
+LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redrive"))
 KEY: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 OR_NULL: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
 QUEUE: Final = an_object(dict.fromkeys(("waiting", "in_flight", "delayed", "dead_letters"), OR_NULL))
@@ -124,6 +129,17 @@ LEDGER: Final = an_object(
         "without_amount": COUNT,
     }
 )
+HEX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+RECORD: Final = an_object(
+    {
+        "record_id": HEX,
+        "at_ms": COUNT,
+        **dict.fromkeys(("by", "verb", "target", "reason"), STRING),
+        "outcome": OBJECT_OR_NULL,
+    }
+)
+LETTER: Final = an_object({"message_id": STRING, "body": STRING, "sent_at_ms": COUNT, "receives": COUNT})
+REASON: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": REASON_CHARACTERS}
 ANSWERS: Final[Schema] = {
     "Health": an_object({"status": {"const": "ok"}}),
     "Status": an_object(
@@ -140,6 +156,17 @@ ANSWERS: Final[Schema] = {
     "Task": TASK,
     "Contracts": page(CONTRACT),
     "Ledger": LEDGER,
+    "Records": page(RECORD),
+    "Resent": an_object({"record_id": HEX, "was": STRING, "is_asked_for": SWITCH}),
+    "Letters": an_object({"letters": {"type": "array", "maxItems": MOST_LETTERS, "items": LETTER}}),
+    "Redriven": an_object(
+        {
+            "record_id": HEX,
+            "taken": COUNT,
+            "put_back": COUNT,
+            "not_put_back": {"type": "array", "maxItems": MOST_LETTERS, "items": STRING},
+        }
+    ),
     "Error": an_object({"error": {"type": "string", "maxLength": 500}, "code": STRING}),
 }
 # path → (what it does, answer)
@@ -154,18 +181,37 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/tasks/{contract_id}": ("Show a contract's task, its money and its webhooks", "Task"),
     "/ops/contracts": ("List contracts, the newest first", "Contracts"),
     "/ops/ledger": ("Show what came and what became owed on a day", "Ledger"),
+    "/ops/records": ("List what operators did, the newest first", "Records"),
+    RESEND: ("Send a webhook again", "Resent"),
+    LOOK: ("Look at some dead letters of a queue", "Letters"),
+    REDRIVE: ("Put dead letters back into their queue", "Redriven"),
 }
-NAMES: Final = {
+NAMES: Final = {  # of operations whose path has the words of another
     "/ops/pieces/{key}": "piece_by_key",
     "/ops/tasks/{contract_id}": "task",
-}  # of operations whose path has the words of another
+    RESEND: "resend_webhook",
+    LOOK: "look_at_dead_letters",
+    REDRIVE: "redrive_dead_letters",
+}
 PAGED: Final[Schema] = {
     "since_ms": TIME,
     "until_ms": TIME,
     "limit": {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
     "cursor": STRING,
 }
-PATH: Final = {"key": KEY, "digest": KEY, "contract_id": CONTRACT_ID}  # parameters of paths
+PATH: Final[Mapping[str, Schema]] = {  # parameters of paths
+    "key": KEY,
+    "digest": KEY,
+    "contract_id": CONTRACT_ID,
+    "event_id": {"type": "string", "pattern": "^[A-Za-z0-9_.~-]{1,128}$"},
+    "name": {"type": "string", "pattern": f"^({'|'.join(QUEUES)})$"},
+}
+COUNTED: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": MOST_LETTERS, "default": MOST_LETTERS}
+BODIES: Final[Mapping[str, Schema]] = {
+    RESEND: an_object({"reason": REASON}),
+    LOOK: an_object({}),
+    REDRIVE: an_object({"reason": REASON, "count": COUNTED}, optional=("count",)),
+}
 OF_THE_WORKER: Final = ("/ops/tasks", "/ops/contracts", "/ops/ledger")
 QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/pieces": {
@@ -177,13 +223,16 @@ QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/tasks": {"state": TASK_IN_SHORT["state"], "payment": TASK_IN_SHORT["payment"], **PAGED},
     "/ops/contracts": {"state": {"enum": [NO_TASK, *STATES]}, **PAGED},
     "/ops/ledger": {"day": DAY},
+    "/ops/records": PAGED,
     "/ops/piece": dict.fromkeys(("caller", *IDS), STRING),
 }
 NEEDED: Final = {"/ops/piece": ("caller", *IDS)}
 TAGS: Final = {  # the second words of the paths
     "piece": "one piece of the runtime door",
     "pieces": "pieces of the runtime door",
+    "records": "what operators did",
     "contracts": "contracts of the worker door",
+    "dead-letters": "messages that could not be worked on",
     "health": "whether the door is alive",
     "ledger": "money of the worker door",
     "tasks": "hired tasks",
@@ -229,9 +278,13 @@ def operation(path: str) -> Schema:
         "tags": [tag],
         "responses": {"200": _success(answer)},
     }
+    if path in BODIES:
+        content = {"application/json": {"schema": BODIES[path] | {"additionalProperties": False}}}
+        made["requestBody"] = {"required": True, "description": f"At most {BODY_LIMIT} bytes.", "content": content}
     if parameters := _parameters(path):
         made["parameters"] = parameters
     failures = ALWAYS if path == HEALTH else (*GUARDED, *ALWAYS, *([400] if path in QUERIES else []))
+    failures = (*failures, 400, 413, 415) if path in BODIES else failures
     failures = (*failures, 404) if "{" in path or path in (*NEEDED, *OF_THE_WORKER) else failures
     made["responses"] |= {str(status): _failure(status) for status in sorted(failures)}
     if path == HEALTH:

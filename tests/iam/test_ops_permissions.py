@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from piecework.clock import now_in_ms
+from piecework.ops.status import QUEUES
 from piecework.worker.contract.contracts import record_of
 from piecework.worker.store.contracts_table import ContractsTable
+from piecework.worker.store.deliveries_table import DeliveriesTable
 from piecework.worker.store.executions_table import ExecutionsTable
+from piecework.worker.webhook.webhooks import Delivery, DeliveryState
 from tests.support.aws_calls import recorded
 from tests.support.ops.tasks import a_task
 from tests.support.roles import FUNCTION, refused, template_with, unused
@@ -44,6 +47,7 @@ def calls(console, gateway, embedded_aws):
     drive(console)
     read_pieces(console, gateway())
     read_tasks(console, embedded_aws)
+    act(console, embedded_aws)
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 
 
@@ -52,7 +56,7 @@ def drive(console) -> None:
     status = console.http.get("/ops/status").json()
     assert status["doors"] == {"runtime": True, "worker": True, "kernel": True}
     assert all(isinstance(found["dead_letters"], int) for found in status["queues"].values())
-    assert set(status["queues"]) == {"task", "webhook", "due", "kernel_due", "kernel_hosted"}
+    assert set(status["queues"]) == set(QUEUES)
 
 
 def read_pieces(console, runtime) -> None:
@@ -90,6 +94,25 @@ def read_tasks(console, aws) -> None:
     assert all(name in [item["contract_id"] for item in page] for page in pages.values())
     assert console.http.get("/ops/ledger").json()["is_complete"] is True
     assert console.http.get("/ops/tasks/ctr_nobody").status_code == 404
+
+
+def act(console, aws) -> None:
+    """A webhook that is sent again, and dead letters of each queue that are looked at and put back."""
+    client, name, why = aws.client("dynamodb"), f"ctr_ops{time.time_ns()}", {"reason": "a test of permissions"}
+    operator = {"Authorization": f"Bearer {SECRET}-2"}
+    deliveries = DeliveriesTable(client, "piecework-work")
+    deliveries.put(Delivery(name, "evt_1", "https://seeker.invalid/", b"{}", state=DeliveryState.GIVEN_UP, attempt=9))
+    resend = f"/ops/tasks/{name}/webhooks/evt_1/resend"
+    assert console.http.post(resend, json=why).status_code == 403
+    assert console.http.post(resend, json=why, headers=operator).json()["was"] == "given_up"
+    for queue in QUEUES:
+        url = aws.client("sqs").get_queue_url(QueueName=f"piecework-{queue.replace('_', '-')}-dead-letters")["QueueUrl"]
+        aws.client("sqs").send_message(QueueUrl=url, MessageBody='{"kind":"nothing"}')
+        path = f"/ops/dead-letters/{queue}"
+        assert console.http.post(f"{path}/look", json={}, headers=operator).json()["letters"]
+        assert console.http.post(f"{path}/redrive", json=why, headers=operator).json()["put_back"] >= 1
+    records = console.http.get("/ops/records").json()["items"]
+    assert {record["by"] for record in records} == {"bob"} and len(records) >= 6
 
 
 def test_the_door_asks_for_a_credential_and_knows_roles(console):

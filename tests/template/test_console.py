@@ -10,7 +10,7 @@ from piecework.aws.listed import BY_DAY
 from piecework.ops.door import STATUS
 from piecework.ops.status import QUEUES, SHOWN
 
-FUNCTIONS = ["OpsReading"]
+FUNCTIONS = ["OpsReading", "OpsWriting"]
 TOKENS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:ops-AbCdEf"
 CONFIGURED = {"DeployConsole": "true", "OpsTokensSecretArn": TOKENS}
 EVERY_DOOR = {**CONFIGURED, "DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
@@ -64,7 +64,7 @@ def test_roles_that_do_not_exist_are_refused_before_the_deployment(raw_template,
     check_values(raw_template, {"OpsTokenRoles": "ann=viewer,bob=operator+approver"})
 
 
-def test_the_function_that_reads_gets_every_path(console):
+def test_what_is_posted_goes_to_the_function_that_writes_and_all_else_to_the_one_that_reads(console):
     events = {
         (event["Properties"]["Path"], event["Properties"]["Method"]): name
         for name, body in console.of_type("AWS::Serverless::Function").items()
@@ -72,7 +72,8 @@ def test_the_function_that_reads_gets_every_path(console):
         if event["Type"] == "Api" and event["Properties"]["RestApiId"] == "ConsoleApi"
     }
 
-    assert events == dict.fromkeys((("/{proxy+}", "get"), ("/{proxy+}", "any"), ("/", "any")), "OpsReadingFunction")
+    reading = dict.fromkeys((("/{proxy+}", "get"), ("/{proxy+}", "any"), ("/", "any")), "OpsReadingFunction")
+    assert events == {**reading, ("/{proxy+}", "post"): "OpsWritingFunction"}
 
 
 def test_the_status_gets_what_it_shows(functions):
@@ -138,3 +139,15 @@ def test_pieces_are_listed_from_an_index_that_names_what_it_holds(console):
     assert index["IndexName"] == BY_DAY
     assert [key["AttributeName"] for key in index["KeySchema"]] == ["in_day", "at_id"]
     assert index["Projection"] == {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["caller", "executor", "step"]}
+
+
+def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues_alone(console):
+    by_keys = {
+        str(entry["Resource"]).rpartition("/")[2]: entry["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+        for entry in granted(console, "OpsWriting")
+        if "Condition" in entry
+    }
+    tables = [entry for entry in granted(console, "OpsWriting") if "dynamodb" in str(entry["Action"])]
+
+    assert by_keys == {"piecework-results": ["OPS#*"], "piecework-work": ["WEBHOOK#*"]}
+    assert len(tables) == 2 and all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)

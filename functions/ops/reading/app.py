@@ -19,6 +19,7 @@ ANSWERS = {
     "/ops/tasks/{contract_id}": door.task,
     "/ops/contracts": door.contracts,
     "/ops/ledger": door.ledger,
+    "/ops/records": door.records,
 }
 
 

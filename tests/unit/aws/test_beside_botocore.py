@@ -109,6 +109,8 @@ CALLS = {
         "send_message_batch",
         {"QueueUrl": URL, "Entries": [{"Id": "0", "MessageBody": "a"}, {"Id": "1", "MessageBody": "b"}]},
     ),
+    "receive": ("sqs", "receive_message", {"QueueUrl": URL, "MaxNumberOfMessages": 3, "VisibilityTimeout": 0}),
+    "delete message": ("sqs", "delete_message", {"QueueUrl": URL, "ReceiptHandle": "r/+="}),
     "look at queue": (
         "sqs",
         "get_queue_attributes",

@@ -35,6 +35,8 @@ OPERATIONS = {  # each with an answer that ends it
     "transact_write_items": ("dynamodb", {"TransactItems": [{"Put": PUT}]}, OK),
     "send_message": ("sqs", {"QueueUrl": "q", "MessageBody": "m"}, OK),
     "send_message_batch": ("sqs", {"QueueUrl": "q", "Entries": [{"Id": "0", "MessageBody": "m"}]}, OK),
+    "receive_message": ("sqs", {"QueueUrl": "q"}, OK),
+    "delete_message": ("sqs", {"QueueUrl": "q", "ReceiptHandle": "r"}, OK),
     "get_queue_attributes": ("sqs", {"QueueUrl": "q", "AttributeNames": ["All"]}, OK),
     "get_secret_value": ("secrets", {"SecretId": "s"}, OK),
     "put_object": ("s3", {**OBJECT, "Body": b"body", "IfNoneMatch": "*"}, OK),

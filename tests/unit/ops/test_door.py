@@ -37,6 +37,15 @@ def test_every_path_that_reads_is_for_viewers_operators_and_approvers(path, toke
             assert ask(an_event(path, token=token))[0] == status
 
 
+@pytest.mark.parametrize("path", CLOSED)
+@pytest.mark.parametrize(("token", "status"), READ_BY.items())
+def test_every_path_that_writes_is_for_operators_alone(path, token, status):
+    for method in ROUTES[route_of(path)]:
+        if method != "GET":
+            expected = 403 if status == 200 and token != "b-secret" else status
+            assert ask(an_event(path, method=method, token=token))[0] == expected
+
+
 def route_of(path):
     return list(ROUTES)[PATHS.index(path)]
 
@@ -51,7 +60,8 @@ def test_a_refusal_names_the_role_that_is_missing():
 def test_health_needs_no_credential_and_nothing_else_does_without():
     assert ask(an_event("/ops/health"))[0] == 200
     for path in CLOSED:
-        status, _, headers = ask(an_event(path))
+        [method] = ROUTES[route_of(path)]
+        status, _, headers = ask(an_event(path, method=method))
         assert (status, headers["WWW-Authenticate"].partition(" ")[0]) == (401, "Basic")
 
 

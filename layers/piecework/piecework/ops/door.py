@@ -12,7 +12,7 @@ from piecework.edge.ports import LambdaContext, Telemetry
 from piecework.edge.roles import Caller
 from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkError
 from piecework.jsons import Json, canonical
-from piecework.ops.access import READS, Access, require
+from piecework.ops.access import READS, WRITES, Access, require
 
 STATUS: Final[Mapping[str, int]] = {
     "bad_request": 400,
@@ -37,6 +37,10 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "/ops/tasks": ("GET",),
     "/ops/tasks/{contract_id}": ("GET",),
     "/ops/contracts": ("GET",),
+    "/ops/records": ("GET",),
+    "/ops/tasks/{contract_id}/webhooks/{event_id}/resend": ("POST",),
+    "/ops/dead-letters/{name}/look": ("POST",),
+    "/ops/dead-letters/{name}/redrive": ("POST",),
     "/ops/ledger": ("GET",),
 }
 BYTES: Final = {  # of evidence: a stranger's bytes, which a browser must not show in our origin
@@ -116,7 +120,7 @@ def _answer(answers: Answers, route: str, asked: Asked, access: Access, facts: d
     if route != HEALTH:
         asked = asked._replace(caller=access.caller(asked.request.header("authorization")))
         facts["caller"] = asked.caller.name or None
-        require(asked.caller, READS)
+        require(asked.caller, READS if asked.request.method == "GET" else WRITES)
     made = answers[route](asked)
     return made if isinstance(made, Response) else Response(200, canonical(made))
 

@@ -20,8 +20,10 @@ from piecework.settings import needed
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
     from piecework.ops.pieces import PieceViews
+    from piecework.ops.records import Records
     from piecework.ops.status import Status, Watched
     from piecework.ops.tasks import TaskViews
+    from piecework.ops.verbs import Hooks, Verbs
 
 TOKENS: Final = "PIECEWORK_OPS_TOKENS"
 ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
@@ -94,6 +96,23 @@ class OpsDoor:
         """The answer of GET /ops/ledger."""
         return self._tasks.ledger(asked.caller, asked.request.query)
 
+    def records(self, asked: Asked) -> Json:
+        """The answer of GET /ops/records."""
+        return self._records.page(asked.caller, asked.request.query)
+
+    def resend(self, asked: Asked) -> Json:
+        """The answer of POST /ops/tasks/{contract_id}/webhooks/{event_id}/resend."""
+        named, body = asked.named, asked.request.json_object()
+        return self._verbs.resend(asked.caller, named["contract_id"], named["event_id"], body)
+
+    def look(self, asked: Asked) -> Json:
+        """The answer of POST /ops/dead-letters/{name}/look."""
+        return self._verbs.look(asked.caller, asked.named["name"], asked.request.json_object())
+
+    def redrive(self, asked: Asked) -> Json:
+        """The answer of POST /ops/dead-letters/{name}/redrive."""
+        return self._verbs.redrive(asked.caller, asked.named["name"], asked.request.json_object())
+
     @property
     def _is_local(self) -> bool:
         """Whether AWS is an emulator, which speaks plain HTTP."""
@@ -140,6 +159,42 @@ class OpsDoor:
         return TaskViews(WorkerRowsTable(self._clients.dynamodb, *names), now_in_ms)
 
     @cached_property
+    def _records(self) -> Records:
+        from secrets import token_hex
+
+        from piecework.clock import now_in_ms
+        from piecework.ops.records import Records
+        from piecework.ops.store.record_rows import RecordRowsTable
+
+        (table,) = needed(self._env, "PIECEWORK_TABLE")
+        return Records(RecordRowsTable(self._clients.dynamodb, table), now_in_ms, lambda: token_hex(16))
+
+    @cached_property
+    def _verbs(self) -> Verbs:
+        from piecework.ops.store.letters import LettersQueue
+        from piecework.ops.verbs import Verbs
+
+        letters = {name: LettersQueue(lambda: self._clients.sqs, *urls) for name, urls in self._urls.items()}
+        return Verbs(self._records, letters, lambda: self._hooks)
+
+    @cached_property
+    def _hooks(self) -> Hooks:
+        from piecework.aws.queues import Queue
+        from piecework.ops.store.letters import KeptHooks
+        from piecework.worker.store.deliveries_table import DeliveriesTable
+        from piecework.worker.webhook.webhooks import Try, message_of
+
+        names = [self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_WEBHOOK_QUEUE_URL")]
+        if not all(names):
+            raise NotFound("this stack has no worker door")
+        queue = Queue(lambda: self._clients.sqs, names[1])
+
+        def ask(wanted: Try, seconds: int) -> None:
+            queue.send(message_of(wanted), seconds * 1000)
+
+        return KeptHooks(DeliveriesTable(self._clients.dynamodb, names[0]), ask)
+
+    @cached_property
     def _status(self) -> Status:
         from piecework.ops.status import Status
 
@@ -148,16 +203,23 @@ class OpsDoor:
     @cached_property
     def _queues(self) -> dict[str, Watched]:
         from piecework.aws.queues import Queue
-        from piecework.ops.status import QUEUES, Watched
+        from piecework.ops.status import Watched
 
         def queue(url: str) -> Queue:
             return Queue(lambda: self._clients.sqs, url)
+
+        return {name: Watched(*map(queue, urls)) for name, urls in self._urls.items()}
+
+    @cached_property
+    def _urls(self) -> dict[str, tuple[str, str]]:
+        """Of each queue that is deployed: its own address, and that of its dead letters."""
+        from piecework.ops.status import QUEUES
 
         pairs = {
             name: (self._env.get(f"{begin}_QUEUE_URL", ""), self._env.get(f"{begin}_DEAD_LETTERS_QUEUE_URL", ""))
             for name, begin in QUEUES.items()
         }
-        return {name: Watched(*map(queue, urls)) for name, urls in pairs.items() if all(urls)}
+        return {name: urls for name, urls in pairs.items() if all(urls)}
 
     @cached_property
     def _clients(self) -> Clients:

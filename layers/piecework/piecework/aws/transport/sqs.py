@@ -20,6 +20,14 @@ class SQS(JsonClient):
         """Send up to 10 messages, each on its own."""
         return self._called("SendMessageBatch", given)
 
+    def receive_message(self, **given: Any) -> dict[str, Any]:
+        """Some messages, hidden from others for a while."""
+        return self._called("ReceiveMessage", given)
+
+    def delete_message(self, **given: Any) -> dict[str, Any]:
+        """Remove a message that was received."""
+        return self._called("DeleteMessage", given)
+
     def get_queue_attributes(self, **given: Any) -> dict[str, Any]:
         """Numbers of a queue, such as about how many messages it holds."""
         return self._called("GetQueueAttributes", given)

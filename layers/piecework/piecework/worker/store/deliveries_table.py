@@ -41,6 +41,17 @@ class DeliveriesTable(Deliveries):
         key = _key(before.contract_id, before.event_id)
         self._table.update(key, "SET #state = :after, attempt = :next", values, AS_READ)
 
+    def restart(self, before: Delivery) -> None:
+        """Make an ended delivery pending again, from its first try on.
+
+        Raises:
+            Unavailable: it is not as `before` shows any more.
+        """
+        values = {"before": before.state, "read": before.attempt, "after": DeliveryState.PENDING, "next": 1}
+        key, ours = _key(before.contract_id, before.event_id), {"state": DeliveryState.PENDING, "attempt": 1}
+        if not self._table.update(key, "SET #state = :after, attempt = :next", values, AS_READ, ours=ours).done:
+            raise self._table.changed()
+
     def stop(self, contract_id: str) -> None:
         expires_at = self._clock() // 1000 + STOP_SECONDS
         self._table.put(at(_key(contract_id, STOP)) | {"expires_at": expires_at}, ABSENT)

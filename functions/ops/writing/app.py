@@ -1,0 +1,20 @@
+"""What an operator does: webhooks that are sent again, dead letters that are looked at and put back."""
+
+from typing import Any
+
+from piecework.edge.ports import LambdaContext
+from piecework.ops.door import serve
+from piecework.ops.wiring import OpsDoor
+
+door = OpsDoor().ready("access", "telemetry")
+
+ANSWERS = {
+    "/ops/tasks/{contract_id}/webhooks/{event_id}/resend": door.resend,
+    "/ops/dead-letters/{name}/look": door.look,
+    "/ops/dead-letters/{name}/redrive": door.redrive,
+}
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """The Lambda entry point."""
+    return serve("ops_writing", ANSWERS, event, context, door.access, door.telemetry)

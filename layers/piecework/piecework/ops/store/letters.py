@@ -1,0 +1,70 @@
+"""Dead letters in SQS, and webhooks in the worker's tables, as an operator's verbs reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from piecework.aws.failing import aws_errors
+from piecework.errors import NotFound
+from piecework.ops.verbs import Hooks, Letter, Letters
+from piecework.worker.store.deliveries_table import DeliveriesTable
+from piecework.worker.webhook.webhooks import Ask, DeliveryState, Try
+
+if TYPE_CHECKING:
+    from piecework.aws.transport.sqs import SQS
+
+THE_QUEUE = "the queue"
+
+
+class LettersQueue(Letters):
+    """The dead letters of one queue."""
+
+    def __init__(self, sqs: Callable[[], SQS], url: str, dead_letters_url: str) -> None:
+        self._sqs, self._url, self._dead_letters_url = sqs, url, dead_letters_url
+
+    def take(self, most: int, *, hidden_seconds: int) -> list[Letter]:
+        with aws_errors(THE_QUEUE):
+            answer = self._sqs().receive_message(
+                QueueUrl=self._dead_letters_url,
+                MaxNumberOfMessages=most,
+                VisibilityTimeout=hidden_seconds,
+                AttributeNames=["SentTimestamp", "ApproximateReceiveCount"],
+            )
+        return [_letter(message) for message in answer.get("Messages", [])]
+
+    def put_back(self, letter: Letter) -> None:
+        with aws_errors(THE_QUEUE):
+            self._sqs().send_message(QueueUrl=self._url, MessageBody=letter.body)
+            self._sqs().delete_message(QueueUrl=self._dead_letters_url, ReceiptHandle=letter.receipt)
+
+
+class KeptHooks(Hooks):
+    """Webhooks that the worker door keeps."""
+
+    def __init__(self, deliveries: DeliveriesTable, ask: Ask) -> None:
+        self._deliveries, self._ask = deliveries, ask
+
+    def resend(self, contract_id: str, event_id: str) -> str:
+        found = self._deliveries.read(contract_id, event_id)
+        if found is None:
+            raise NotFound("this webhook is not kept; deliveries are kept for 8 days")
+        if found.state is DeliveryState.STOPPED or self._deliveries.is_stopped(contract_id):
+            return str(DeliveryState.STOPPED)
+        attempt = found.attempt if found.state is DeliveryState.PENDING else 1
+        if found.state is not DeliveryState.PENDING:
+            self._deliveries.restart(found)
+        self._ask(Try(contract_id, event_id, attempt), 0)
+        return str(found.state)
+
+
+def _letter(message: dict[str, object]) -> Letter:
+    attributes = message.get("Attributes")
+    numbers = attributes if isinstance(attributes, dict) else {}
+    return Letter(
+        message_id=str(message["MessageId"]),
+        body=str(message["Body"]),
+        sent_at_ms=int(numbers.get("SentTimestamp", 0)),
+        receives=int(numbers.get("ApproximateReceiveCount", 0)),
+        receipt=str(message["ReceiptHandle"]),
+    )

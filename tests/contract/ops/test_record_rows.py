@@ -1,0 +1,162 @@
+"""One contract for records of operators, on the fake and on DynamoDB; and verbs on the embedded AWS's own queues."""
+
+import json
+from uuid import uuid4
+
+import pytest
+
+from piecework.aws.queues import Queue
+from piecework.errors import NotFound, Unavailable
+from piecework.ops.listing import DAY_MS, SHARDS
+from piecework.ops.records import Record
+from piecework.ops.store.letters import KeptHooks, LettersQueue
+from piecework.ops.store.record_rows import RecordRowsTable
+from piecework.worker.store.deliveries_table import DeliveriesTable
+from piecework.worker.webhook.webhooks import Delivery, DeliveryState, Sender, Try
+from tests.support.fakes import START_MS, FakeClock
+from tests.support.lost_answers import LostAnswers
+from tests.support.ops.verbs import FakeRecordRows
+
+RECORD = Record("ab" * 16, START_MS, "ann", "webhook.resend", "ctr_1/evt_1", "why ü")
+
+
+def in_dynamodb(fixture, answers=lambda client: client):
+    aws = fixture("embedded_aws")
+    return RecordRowsTable(answers(aws.client("dynamodb")), aws.new_table())
+
+
+ROWS = {
+    "fake": lambda fixture: FakeRecordRows(),
+    "dynamodb": in_dynamodb,
+    "lost answers": lambda fixture: in_dynamodb(fixture, LostAnswers),
+}
+
+
+@pytest.fixture(params=ROWS)
+def rows(request):
+    return ROWS[request.param](request.getfixturevalue)
+
+
+def standing(rows):
+    found = [row for shard in SHARDS for row in rows.rows(START_MS // DAY_MS, shard, "", 8)]
+    return list(rows.find(found))
+
+
+def test_a_record_is_written_once_and_completed_once(rows):
+    rows.put(RECORD, START_MS // 1000 + 9)
+    assert standing(rows) == [RECORD]
+
+    rows.complete(RECORD, {"put_back": 2})
+    rows.complete(RECORD, {"put_back": 9})
+    assert standing(rows) == [RECORD._replace(outcome={"put_back": 2})]
+
+
+def test_two_records_of_one_id_are_not_taken_for_one(rows):
+    rows.put(RECORD, START_MS // 1000 + 9)
+
+    with pytest.raises(Unavailable):
+        rows.put(RECORD._replace(by="bob"), START_MS // 1000 + 9)
+    assert [record.by for record in standing(rows)] == ["ann"]
+
+
+def test_records_stand_on_their_own_day_and_before_a_place(rows):
+    rows.put(RECORD, START_MS // 1000 + 9)
+
+    assert [row for shard in SHARDS for row in rows.rows(START_MS // DAY_MS - 1, shard, "", 8)] == []
+    before = f"{START_MS % DAY_MS:08d}"
+    assert [row for shard in SHARDS for row in rows.rows(START_MS // DAY_MS, shard, before, 8)] == []
+
+
+@pytest.fixture
+def queues(embedded_aws):
+    sqs = embedded_aws.client("sqs")
+    urls = [sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"] for name in ("live", "dead")]
+    return sqs, *urls
+
+
+def test_dead_letters_are_looked_at_put_back_and_gone(queues):
+    sqs, live, dead = queues
+    for number in range(3):
+        sqs.send_message(QueueUrl=dead, MessageBody=json.dumps({"n": number}))
+    letters = LettersQueue(lambda: sqs, live, dead)
+
+    seen = {letter.body for _ in range(5) for letter in letters.take(10, hidden_seconds=0)}
+    assert seen == {json.dumps({"n": number}) for number in range(3)}  # they stay
+    while taken := letters.take(10, hidden_seconds=60):
+        for letter in taken:
+            assert letter.sent_at_ms > 0 and letter.receives > 0
+            letters.put_back(letter)
+
+    back = [
+        m["Body"]
+        for _ in range(3)
+        for m in sqs.receive_message(QueueUrl=live, MaxNumberOfMessages=10).get("Messages", [])
+    ]
+    assert sorted(back) == sorted(seen)
+    assert Queue(lambda: sqs, dead).depth() == (0, 0, 0)
+
+
+class Hooked:
+    """Webhooks in DynamoDB, a sender with a scripted server, and what was asked for."""
+
+    def __init__(self, aws):
+        self.asked, self.status = [], 500
+        self.deliveries = DeliveriesTable(aws.client("dynamodb"), aws.new_table("WorkTable"), FakeClock())
+        self.deliveries.put(Delivery("ctr_1", "evt_1", "https://seeker.example/hook", b"{}"))
+        self.hooks = KeptHooks(self.deliveries, self.ask)
+        self.sender = Sender(self.deliveries, lambda url, body, headers: self.status, self.ask, FakeClock())
+
+    def ask(self, wanted, seconds):
+        self.asked.append(wanted)
+
+    @property
+    def standing(self):
+        found = self.deliveries.read("ctr_1", "evt_1")
+        return found.state, found.attempt
+
+
+@pytest.fixture
+def hooked(embedded_aws):
+    return Hooked(embedded_aws)
+
+
+def test_a_webhook_that_was_given_up_is_tried_again_from_the_first_try_on(hooked):
+    assert hooked.sender.handle(Try("ctr_1", "evt_1", 9)) == "given_up"
+
+    assert hooked.hooks.resend("ctr_1", "evt_1") == "given_up"
+    assert hooked.standing == (DeliveryState.PENDING, 1)
+    hooked.status = 200
+    assert hooked.sender.handle(hooked.asked[-1]) == "delivered"
+
+
+def test_a_delivered_webhook_is_sent_again_and_a_pending_one_at_its_own_try(hooked):
+    assert hooked.sender.handle(Try("ctr_1", "evt_1")) == "failed"
+    assert hooked.hooks.resend("ctr_1", "evt_1") == "pending"
+    assert hooked.asked[-1] == Try("ctr_1", "evt_1", 2) and hooked.standing == (DeliveryState.PENDING, 2)
+
+    hooked.status = 200
+    hooked.sender.handle(hooked.asked[-1])
+    assert hooked.hooks.resend("ctr_1", "evt_1") == "delivered"
+    assert hooked.sender.handle(hooked.asked[-1]) == "delivered"
+
+
+def test_a_seeker_who_said_stop_is_left_alone(hooked):
+    hooked.status = 410
+    hooked.sender.handle(Try("ctr_1", "evt_1"))
+
+    assert hooked.hooks.resend("ctr_1", "evt_1") == "stopped"
+    assert hooked.asked == [] and hooked.standing[0] is DeliveryState.STOPPED
+
+
+def test_a_webhook_that_is_not_kept_is_not_found(hooked):
+    with pytest.raises(NotFound):
+        hooked.hooks.resend("ctr_1", "evt_9")
+
+
+def test_a_delivery_that_moved_meanwhile_is_not_restarted(hooked):
+    before = hooked.deliveries.read("ctr_1", "evt_1")
+    hooked.sender.handle(Try("ctr_1", "evt_1"))
+
+    with pytest.raises(Unavailable):
+        hooked.deliveries.restart(before)
+    assert hooked.standing == (DeliveryState.PENDING, 2)

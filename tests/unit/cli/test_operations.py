@@ -1,0 +1,90 @@
+"""`piecework ops` against a scripted operator's door: what it asks, prints, and refuses."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from piecework_cli.main import main
+
+
+class Door:
+    def __init__(self):
+        self.asked, self.answer = [], (200, {"ok": True})
+
+
+@pytest.fixture
+def door(monkeypatch):
+    scripted = Door()
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer_one(self):
+            length = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            scripted.asked.append((self.command, self.path, body, self.headers.get("authorization")))
+            status, document = scripted.answer
+            raw = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        do_GET = do_POST = answer_one
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("PIECEWORK_OPS_URL", f"http://127.0.0.1:{server.server_address[1]}")
+    monkeypatch.setenv("PIECEWORK_OPS_TOKEN", "s3cret")
+    yield scripted
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["status"], ("GET", "/ops/status", None)),
+        (["records"], ("GET", "/ops/records", None)),
+        (["task", "ctr_1"], ("GET", "/ops/tasks/ctr_1", None)),
+        (
+            ["resend", "ctr_1", "evt/1", "--reason", "down"],
+            ("POST", "/ops/tasks/ctr_1/webhooks/evt%2F1/resend", {"reason": "down"}),
+        ),
+        (["letters", "task"], ("POST", "/ops/dead-letters/task/look", {})),
+        (
+            ["redrive", "due", "--count", "3", "--reason", "mended"],
+            ("POST", "/ops/dead-letters/due/redrive", {"reason": "mended", "count": 3}),
+        ),
+    ],
+)
+def test_each_action_asks_its_route_with_the_token_and_prints_the_answer(door, capsys, words, asked):
+    assert main(["ops", *words]) == 0
+
+    assert door.asked == [(*asked, "Bearer s3cret")]
+    assert json.loads(capsys.readouterr().out) == {"ok": True}
+
+
+def test_a_refusal_is_a_sentence_without_the_token(door, capsys):
+    door.answer = (403, {"error": "this needs the role operator", "code": "forbidden"})
+
+    assert main(["ops", "redrive", "task", "--reason", "x"]) == 1
+    assert capsys.readouterr().err == "piecework: 403: this needs the role operator\n"
+
+
+@pytest.mark.parametrize("words", [["resend", "ctr_1", "evt_1"], ["redrive", "task"]])
+def test_what_changes_something_needs_a_reason(door, words):
+    with pytest.raises(SystemExit):
+        main(["ops", *words])
+    assert door.asked == []
+
+
+def test_another_door_is_told_as_such(door, capsys):
+    door.answer = (404, {"message": "x"})
+
+    assert main(["ops", "status"]) == 1
+    assert "is not an operator's door" in capsys.readouterr().err
