@@ -117,17 +117,30 @@ def test_a_piece_without_an_origin_is_not_listed_and_is_read(place, clock):
     assert listed(place) == [] and place.rows.read(key).origin is None
 
 
-def test_ids_that_are_long_are_cut_in_the_copy_alone(place, clock):
-    key = claimed(place, clock, origin=replace_ids("x" * 5_000))
+@pytest.mark.parametrize("letter", ["x", "語", "é", "𝄞"])
+def test_ids_that_are_long_are_cut_in_the_copy_alone(place, clock, letter):
+    """A row over a kilobyte costs two units at its claim, at each renewal and at its record."""
+    key = claimed(place, clock, origin=with_ids(*(letter * 5_000 + end for end in "abc")), result=None)
     if isinstance(place.rows, FakePieceRows):
         return  # the copy is the adapter's
-    [shown, *_] = place.rows.read(key).origin.ids
+    piece = place.rows.read(key)
 
-    assert len(shown) == 80 and shown.endswith("…")
+    assert {shown[-1] for shown in piece.origin.ids} == {"…"}
+    assert all(74 <= len(shown.encode()) <= 80 and set(shown[:-1]) == {letter} for shown in piece.origin.ids)
 
 
-def replace_ids(first):
-    return Origin(ORIGIN.caller, ORIGIN.executor, (first, *ORIGIN.ids[1:]))
+@pytest.mark.parametrize(
+    "ids",
+    [("t", "=", "a"), ("=", "=", "="), ("t", "t", "t"), ("=t", "==", "==="), ("=", "==", "="), ("a", "=b", "=b")],
+)
+def test_ids_are_shown_as_they_came_whatever_they_repeat(place, clock, ids):
+    key = claimed(place, clock, origin=with_ids(*ids))
+
+    assert place.rows.read(key).origin.ids == ids
+
+
+def with_ids(*ids):
+    return Origin(ORIGIN.caller, ORIGIN.executor, ids)
 
 
 def test_steps_are_listed_by_their_piece_in_order(place, clock):

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 LAPSED: Final = "#state = :running AND lease_until <= :now_ms"
 SAME_PAYLOAD: Final = "fingerprint = :fingerprint AND (attribute_not_exists(exact) OR exact = :exact)"
 NOBODY_HOLDS_IT: Final = f"{ABSENT_OR_EXPIRED} OR #state = :released OR ({LAPSED} AND {SAME_PAYLOAD})"
-ID_CHARACTERS: Final = 80  # of each id in a row's copy; the key is made of the whole ids
+ID_BYTES: Final = (
+    80  # of each id in a row's copy, which must leave the row under a write unit; the key has the whole ids
+)
 AS_BEFORE: Final = "="
 I_HOLD_IT: Final = "#state = :running AND claim = :claim"
 
@@ -117,7 +119,10 @@ def from_item(item: Item) -> Piece:
 
 
 def _listed(key: str, piece: Piece, origin: Origin) -> Item:
-    """The attributes of a list; an id that repeats the one before, as attempts often do, is written as `=`."""
+    """The attributes of a list; an id that repeats the one before, as attempts often do, is written as `=`.
+
+    An id that itself begins so has a second `=` before it.
+    """
     before = ("", *origin.ids)
     ids = (AS_BEFORE if one == last else _cut(one) for last, one in zip(before, origin.ids, strict=False))
     shown = {"caller": origin.caller, "executor": origin.executor, "ids": "\n".join(ids)}
@@ -127,10 +132,12 @@ def _listed(key: str, piece: Piece, origin: Origin) -> Item:
 def _origin(item: Item) -> Origin:
     ids: list[str] = []
     for one in item["ids"].split("\n"):
-        ids.append(ids[-1] if one == AS_BEFORE and ids else one)
+        ids.append(ids[-1] if one == AS_BEFORE and ids else one.removeprefix(AS_BEFORE))
     return Origin(item["caller"], item["executor"], tuple(ids))
 
 
 def _cut(text: str) -> str:
     line = text.replace("\n", " ")
-    return line if len(line) <= ID_CHARACTERS else line[: ID_CHARACTERS - 1] + "…"
+    if len(line.encode()) > ID_BYTES:
+        line = line.encode()[: ID_BYTES - len("…".encode())].decode(errors="ignore") + "…"
+    return AS_BEFORE + line if line.startswith(AS_BEFORE) else line
