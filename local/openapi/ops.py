@@ -16,6 +16,7 @@ from piecework.ops.status import DOORS, QUEUES, SHOWN
 from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, STATES
 from piecework.ops.verbs import MOST_LETTERS
 from piecework.worker.record.values import PaymentStatus
+from piecework.worker.webhook.webhooks import MOST_TRIES
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))
@@ -83,6 +84,11 @@ MOVE: Final = an_object(
         "resolution": OBJECT_OR_NULL,
     }
 )
+TRIES: Final[Schema] = {
+    "type": "array",
+    "maxItems": MOST_TRIES,
+    "items": an_object({"attempt": COUNT, "status": OR_NULL, "at_ms": COUNT}),
+}
 TASK: Final = an_object(
     {
         **TASK_IN_SHORT,
@@ -97,7 +103,9 @@ TASK: Final = an_object(
         "webhooks": {
             "type": "array",
             "maxItems": MOST_DELIVERIES,
-            "items": an_object({**dict.fromkeys(("event_id", "host", "state"), STRING), "attempt": COUNT}),
+            "items": an_object(
+                {**dict.fromkeys(("event_id", "host", "state"), STRING), "attempt": COUNT, "tries": TRIES}
+            ),
         },
         "has_more_webhooks": SWITCH,
     }

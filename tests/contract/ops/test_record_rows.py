@@ -1,6 +1,7 @@
 """One contract for records of operators, on the fake and on DynamoDB; and verbs on the embedded AWS's own queues."""
 
 import json
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -12,7 +13,7 @@ from piecework.ops.records import Record
 from piecework.ops.store.letters import KeptHooks, LettersQueue
 from piecework.ops.store.record_rows import RecordRowsTable
 from piecework.worker.store.deliveries_table import DeliveriesTable
-from piecework.worker.webhook.webhooks import Delivery, DeliveryState, Sender, Try
+from piecework.worker.webhook.webhooks import MOST_TRIES, Delivery, DeliveryState, Sender, Try
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.lost_answers import LostAnswers
 from tests.support.ops.verbs import FakeRecordRows
@@ -104,7 +105,12 @@ class Hooked:
         self.deliveries = DeliveriesTable(aws.client("dynamodb"), aws.new_table("WorkTable"), FakeClock())
         self.deliveries.put(Delivery("ctr_1", "evt_1", "https://seeker.example/hook", b"{}"))
         self.hooks = KeptHooks(self.deliveries, self.ask)
-        self.sender = Sender(self.deliveries, lambda url, body, headers: self.status, self.ask, FakeClock())
+        self.sender = Sender(self.deliveries, self.post, self.ask, FakeClock())
+
+    def post(self, url, body, headers):
+        if self.status is None:
+            raise Unavailable("nobody answers")
+        return self.status
 
     def ask(self, wanted, seconds):
         self.asked.append(wanted)
@@ -160,3 +166,25 @@ def test_a_delivery_that_moved_meanwhile_is_not_restarted(hooked):
     with pytest.raises(Unavailable):
         hooked.deliveries.restart(before)
     assert hooked.standing == (DeliveryState.PENDING, 2)
+
+
+def test_every_try_is_kept_with_its_status_and_time_through_a_restart(hooked):
+    for status in (500, None, 200):
+        hooked.status = status
+        hooked.sender.handle(hooked.asked[-1] if hooked.asked else Try("ctr_1", "evt_1"))
+        hooked.asked = [replace(one, not_before_ms=0) for one in hooked.asked]
+    hooked.hooks.resend("ctr_1", "evt_1")
+    hooked.sender.handle(hooked.asked[-1])
+
+    found = hooked.deliveries.read("ctr_1", "evt_1")
+    tries = [(made.attempt, made.status) for made in found.tries]
+    assert tries == [(1, 500), (2, None), (3, 200), (1, 200)]
+    assert {made.at_ms for made in found.tries} == {START_MS}
+
+
+def test_no_more_tries_are_kept_than_are_shown():
+    delivery = Delivery("ctr_1", "evt_1", "https://seeker.example/", b"{}")
+    for number in range(MOST_TRIES + 5):
+        delivery = delivery.tried(number, 500, START_MS)
+
+    assert [made.attempt for made in delivery.tries] == [*range(5, MOST_TRIES + 5)]

@@ -13,6 +13,7 @@ from tests.support.fakes import START_MS, FakeClock
 from tests.support.ops.requests import NOBODY, VIEWER
 from tests.support.ops.tasks import FakeWorkerRows, a_task
 
+TRIES = [{"attempt": 9, "status": None, "at_ms": 5}]
 MOVE = replace(MoneyMove.between(None, a_task(), START_MS), payment="settled", transaction="0xabc")
 
 
@@ -76,12 +77,14 @@ def test_contracts_have_the_state_of_their_task_or_none_yet(bench):
 def test_one_task_shows_its_money_and_webhooks_and_neither_work_nor_what_opens_it(bench):
     bench.rows.add(a_task())
     bench.rows.of_money["ctr_1"] = [MOVE, replace(MOVE, version=2)]
-    bench.rows.sent["ctr_1"] = [DeliveryHead("evt_1", "seeker.example", "given_up", 9)]
+    bench.rows.sent["ctr_1"] = [DeliveryHead("evt_1", "seeker.example", "given_up", 9, ((9, None, 5),))]
 
     found = bench.views.task(VIEWER, "ctr_1")
 
     assert [move["version"] for move in found["moves"]] == [2, 1] and found["moves"][0]["atomic"] == "1500"
-    assert found["webhooks"] == [{"event_id": "evt_1", "host": "seeker.example", "state": "given_up", "attempt": 9}]
+    assert found["webhooks"] == [
+        {"event_id": "evt_1", "host": "seeker.example", "state": "given_up", "attempt": 9, "tries": TRIES}
+    ]
     assert (found["payer"], found["claim"], found["nonce"]) == ("0xfrom", "active", "0xctr_1")
     for secret in ("task_secret", "private", "x402Version", "d" * 64):
         assert secret not in str(found) and secret not in str(bench.ask("tasks"))

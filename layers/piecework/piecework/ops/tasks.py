@@ -45,6 +45,7 @@ class DeliveryHead(NamedTuple):
     host: str  # of its address, whose path may hold a secret
     state: str
     attempt: int  # that comes next, or was the last
+    tries: Sequence[tuple[int, int | None, int]] = ()  # number, status of the answer or None, and when it ended
 
 
 class WorkerRows(Protocol):
@@ -143,7 +144,7 @@ class TaskViews:
             "resolution": dict(found.settlement.resolution) if found.settlement.resolution else None,
             "moves": [_move(move) for move in moves[:MOST_MOVES]],
             "has_more_moves": len(moves) > MOST_MOVES,
-            "webhooks": [one._asdict() for one in deliveries[:MOST_DELIVERIES]],
+            "webhooks": [_webhook(one) for one in deliveries[:MOST_DELIVERIES]],
             "has_more_webhooks": len(deliveries) > MOST_DELIVERIES,
         }
 
@@ -220,6 +221,11 @@ def _contract(head: ContractHead, task: Execution | None) -> dict[str, Json]:
 def _move(move: MoneyMove) -> dict[str, Json]:
     shown: dict[str, Json] = asdict(move)
     return {**shown, "hashes": list(move.hashes), "atomic": None if move.atomic is None else str(move.atomic)}
+
+
+def _webhook(head: DeliveryHead) -> dict[str, Json]:
+    tries: list[Json] = [{"attempt": made[0], "status": made[1], "at_ms": made[2]} for made in head.tries]
+    return {**head._asdict(), "tries": tries}
 
 
 def _owed(row: LedgerRow) -> dict[str, Json]:

@@ -18,6 +18,7 @@ from piecework.ops.tasks import ContractHead, DeliveryHead, WorkerRows
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerRow
 from piecework.worker.record.moves import MoneyMove
+from piecework.worker.store.deliveries_table import tries_of
 from piecework.worker.store.executions_table import from_item, received_on
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 INDEX: Final = Index(BY_DAY, "in_day", "at_id")
 HEAD: Final = "pk, stored_at, expires_at, #source, #hash"
-DELIVERY: Final = "pk, sk, #url, #state, attempt"
+DELIVERY: Final = "pk, sk, #url, #state, attempt, tries"
 STOP: Final = "STOP"  # the row of a contract whose seeker wants no more webhooks
 
 
@@ -92,7 +93,7 @@ class WorkerRowsTable(WorkerRows):
 
 
 def _delivery(row: Item) -> DeliveryHead:
-    return DeliveryHead(row["sk"], urlsplit(row["url"]).hostname or "", row["state"], row["attempt"])
+    return DeliveryHead(row["sk"], urlsplit(row["url"]).hostname or "", row["state"], row["attempt"], tries_of(row))
 
 
 def _move(row: Item) -> MoneyMove:

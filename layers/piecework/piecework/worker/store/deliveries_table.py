@@ -1,7 +1,7 @@
 """Webhook deliveries in the work table: `pk` = WEBHOOK#<contract id>, `sk` = the event's id, or STOP.
 
-Attributes: `url`, `body` (bytes), `secret`, `state`, `attempt`, `expires_at` (s; the table's TTL). Every write is
-conditional; the sender's role reaches items under WEBHOOK# only.
+Attributes: `url`, `body` (bytes), `secret`, `state`, `attempt`, `tries` (JSON), `expires_at` (s; the table's TTL).
+Every write is conditional; the sender's role reaches items under WEBHOOK# only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from piecework.aws.attributes import Item
 from piecework.aws.table import THE_WORK, Table
 from piecework.aws.writes import ABSENT, Key, at
 from piecework.clock import now_in_ms
-from piecework.worker.webhook.webhooks import KEPT_SECONDS, Deliveries, Delivery, DeliveryState
+from piecework.jsons import canonical, loads
+from piecework.worker.webhook.webhooks import KEPT_SECONDS, Deliveries, Delivery, DeliveryState, Made
 
 if TYPE_CHECKING:
     from piecework.aws.table import Client
@@ -39,7 +40,8 @@ class DeliveriesTable(Deliveries):
     def note(self, before: Delivery, after: Delivery) -> None:
         values = {"before": before.state, "read": before.attempt, "after": after.state, "next": after.attempt}
         key = _key(before.contract_id, before.event_id)
-        self._table.update(key, "SET #state = :after, attempt = :next", values, AS_READ)
+        values["tries"] = canonical([list(made) for made in after.tries]).decode()
+        self._table.update(key, "SET #state = :after, attempt = :next, tries = :tries", values, AS_READ)
 
     def restart(self, before: Delivery) -> None:
         """Make an ended delivery pending again, from its first try on.
@@ -78,6 +80,11 @@ def to_item(delivery: Delivery, expires_at: int) -> Item:
     }
 
 
+def tries_of(item: Item) -> tuple[Made, ...]:
+    """The tries that a row keeps; none where earlier code wrote it."""
+    return tuple(Made(*made) for made in loads(item.get("tries", "[]")))
+
+
 def from_item(item: Item) -> Delivery:
     """A stored delivery."""
     return Delivery(
@@ -88,4 +95,5 @@ def from_item(item: Item) -> Delivery:
         secret=item.get("secret"),
         state=DeliveryState(item["state"]),
         attempt=item["attempt"],
+        tries=tries_of(item),
     )

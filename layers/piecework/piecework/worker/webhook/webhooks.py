@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from piecework.chance import uniform
 from piecework.errors import BadRequest, PieceworkError
@@ -39,6 +39,7 @@ LADDER_SECONDS: Final = (10, 60, 300, 900, 3_600, 10_800, 21_600, 43_200)  # wai
 JITTER: Final = 0.2
 LONGEST_DELAY_SECONDS: Final = 900  # of a queue's delayed message; longer waits pass through the queue more than once
 KEPT_SECONDS: Final = 8 * 86_400
+MOST_TRIES: Final = 30  # that are kept; a ladder has nine, and an operator may begin it again
 GONE: Final = 410
 EVENTS: Final[Mapping[str, str]] = {
     "completed": "task_completed",
@@ -58,7 +59,7 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event for one seeker; `attempt` is the try that comes next."""
+    """One event for one seeker; `attempt` is the try that comes next, `tries` are those that were made."""
 
     contract_id: str
     event_id: str
@@ -67,6 +68,19 @@ class Delivery:
     secret: str | None = field(default=None, repr=False)
     state: DeliveryState = DeliveryState.PENDING
     attempt: int = 1
+    tries: tuple["Made", ...] = ()  # the last of them; none in rows of earlier code
+
+    def tried(self, attempt: int, status: int | None, at_ms: int) -> "Delivery":
+        """With one more try, and its answer's status if it had one."""
+        return replace(self, tries=(*self.tries, Made(attempt, status, at_ms))[-MOST_TRIES:])
+
+
+class Made(NamedTuple):
+    """A try that was made: its number, the status of the answer, or None without one, and when it ended."""
+
+    attempt: int
+    status: int | None
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +157,8 @@ class Sender:
             return "stale"
         if self.deliveries.is_stopped(delivery.contract_id):
             return self._end(delivery, DeliveryState.STOPPED)
-        return self._after(delivery, wanted.attempt, self._send(delivery, wanted.attempt))
+        status = self._send(delivery, wanted.attempt)
+        return self._after(delivery.tried(wanted.attempt, status, self.clock()), wanted.attempt, status)
 
     def _send(self, delivery: Delivery, attempt: int) -> int | None:
         """The answer's status; None when there is none. The seeker learns nothing of why, the operator does."""
