@@ -172,7 +172,7 @@ ANSWERS: Final[Schema] = {
             "record_id": HEX,
             "taken": COUNT,
             "put_back": COUNT,
-            "not_put_back": {"type": "array", "maxItems": MOST_LETTERS, "items": STRING},
+            "uncertain": {"type": "array", "maxItems": MOST_LETTERS, "items": STRING},
         }
     ),
     "Error": an_object({"error": {"type": "string", "maxLength": 500}, "code": STRING}),

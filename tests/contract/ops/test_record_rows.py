@@ -155,8 +155,10 @@ def test_a_seeker_who_said_stop_is_left_alone(hooked):
 
 
 def test_a_webhook_that_is_not_kept_is_not_found(hooked):
-    with pytest.raises(NotFound):
-        hooked.hooks.resend("ctr_1", "evt_9")
+    hooked.deliveries.stop("ctr_1")
+    for event_id in ("evt_9", "STOP"):
+        with pytest.raises(NotFound):
+            hooked.hooks.resend("ctr_1", event_id)
 
 
 def test_a_delivery_that_moved_meanwhile_is_not_restarted(hooked):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from piecework.aws.listed import keys_of
-from piecework.errors import NotFound, Unavailable
+from piecework.errors import NotFound, PieceworkError, Unavailable
 from piecework.jsons import Json
 from piecework.ops.records import Record, RecordRows
 from piecework.ops.verbs import Hooks, Letter, Letters
@@ -61,8 +61,11 @@ class FakeHooks(Hooks):
     """Webhooks by their contract and event."""
 
     states: dict[tuple[str, str], str] = field(default_factory=dict)
+    failure: PieceworkError | None = None
 
     def resend(self, contract_id: str, event_id: str) -> str:
+        if self.failure:
+            raise self.failure
         if (contract_id, event_id) not in self.states:
             raise NotFound("this webhook is not kept")
         return self.states[contract_id, event_id]

@@ -3,7 +3,7 @@
 import pytest
 
 from piecework.edge.roles import Caller
-from piecework.errors import BadRequest, Forbidden, NotFound
+from piecework.errors import BadRequest, Forbidden, Internal, NotFound, RequestRejected, Unavailable
 from piecework.ops.records import KEPT_SECONDS, REASON_CHARACTERS, Records
 from piecework.ops.verbs import MOST_LETTERS, Letter, Verbs
 from tests.support.fakes import START_MS, FakeClock
@@ -56,6 +56,23 @@ def test_what_fails_is_recorded_as_failed(bench):
     assert [record.outcome for record in bench.kept] == [{"failed": "not_found"}]
 
 
+@pytest.mark.parametrize("error", [Unavailable("the queue is out of reach; try again"), Internal("no answer")])
+def test_an_act_of_which_nobody_knows_how_far_it_came_is_not_recorded_as_failed(bench, error):
+    bench.hooks.failure = error
+
+    with pytest.raises(type(error)):
+        bench.verbs.resend(OPERATOR, "ctr_1", "evt_1", WHY)
+    assert [record.outcome for record in bench.kept] == [None]
+
+
+def test_what_aws_refused_for_good_is_recorded_as_failed(bench):
+    bench.hooks.failure = RequestRejected("the queue does not exist")
+
+    with pytest.raises(RequestRejected):
+        bench.verbs.resend(OPERATOR, "ctr_1", "evt_1", WHY)
+    assert [record.outcome for record in bench.kept] == [{"failed": "internal"}]
+
+
 def test_a_bug_leaves_a_record_without_an_outcome(bench):
     bench.hooks.resend = lambda *given: 1 / 0
 
@@ -105,16 +122,25 @@ def test_dead_letters_are_shown_and_stay_where_they_are(bench):
     assert bench.letters.asked == [(MOST_LETTERS, 0)] and bench.kept == []
 
 
-def test_dead_letters_are_put_back_a_few_at_a_time_and_those_that_are_not_are_named(bench):
+def test_a_dead_letter_does_not_show_what_opens_its_task(bench):
+    body = '{"attempt":1,"contract_id":"ctr_1","generation":1,"kind":"task","task_id":"task_secret"}'
+    bench.letters.letters.append(Letter("m1", body, START_MS, 5, "r1"))
+
+    [shown] = bench.verbs.look(OPERATOR, "task", {})["letters"]
+
+    assert shown["body"] == body.replace("task_secret", "…")
+
+
+def test_dead_letters_are_put_back_a_few_at_a_time_and_those_of_which_nobody_knows_are_named(bench):
     for number in range(30):
         bench.letter(number)
     bench.letters.stuck = {"m1"}
 
     answer = bench.verbs.redrive(OPERATOR, "task", {**WHY, "count": 3})
 
-    assert (answer["taken"], answer["put_back"], answer["not_put_back"]) == (3, 2, ["m1"])
+    assert (answer["taken"], answer["put_back"], answer["uncertain"]) == (3, 2, ["m1"])
     assert bench.letters.put == ["m0", "m2"]
-    assert bench.kept[0].outcome == {"taken": 3, "put_back": 2, "not_put_back": ["m1"]}
+    assert bench.kept[0].outcome == {"taken": 3, "put_back": 2, "uncertain": ["m1"]}
     assert bench.verbs.redrive(OPERATOR, "task", WHY)["taken"] == MOST_LETTERS
 
 

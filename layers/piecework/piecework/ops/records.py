@@ -59,7 +59,8 @@ class Records:
         Raises:
             Forbidden: the caller may not write.
             BadRequest: the body has no reason; nothing was done.
-            PieceworkError: the failure of `act`, which the record has too.
+            PieceworkError: the failure of `act`. The record has it too if it is final; what a repeat may mend may have
+                happened all the same, so such a record stays without an outcome.
         """
         require(caller, WRITES)
         reason = reason_in(body)
@@ -68,7 +69,8 @@ class Records:
         try:
             outcome = act()
         except PieceworkError as error:
-            self._rows.complete(record, {"failed": error.code})
+            if not error.retryable:
+                self._rows.complete(record, {"failed": error.code})
             raise
         self._rows.complete(record, outcome)
         return {"record_id": record.record_id, **outcome}

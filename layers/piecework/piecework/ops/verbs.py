@@ -8,6 +8,7 @@
 Dead letters are put back a few at a time. What fails again becomes a dead letter again, five tries later.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
@@ -21,6 +22,7 @@ from piecework.worker.ids import contract_id as checked_contract_id
 
 MOST_LETTERS: Final = 10  # of one call, as many as SQS gives at once
 BODY_CHARACTERS: Final = 2_000  # of a letter that is looked at; ours hold ids and are far shorter
+OPENS_A_TASK: Final = re.compile(r'("task_id"\s*:\s*")[^"]*')  # at the worker door, together with its contract's id
 
 
 class Letter(NamedTuple):
@@ -89,7 +91,7 @@ class Verbs:
         return {"letters": [_shown(letter) for letter in letters]}
 
     def redrive(self, caller: Caller, name: str, body: Mapping[str, Json]) -> dict[str, Json]:
-        """Put at most `count` dead letters back into their queue.
+        """Put at most `count` dead letters back; `uncertain` are those that may be in their queue, here, or in both.
 
         Raises:
             Forbidden: the caller may not write.
@@ -105,8 +107,8 @@ class Verbs:
 
         def act() -> dict[str, Json]:
             taken = letters.take(count, hidden_seconds=30)
-            failed = [letter.message_id for letter in taken if not _put_back(letters, letter)]
-            return {"taken": len(taken), "put_back": len(taken) - len(failed), "not_put_back": [*failed]}
+            uncertain = [letter.message_id for letter in taken if not _put_back(letters, letter)]
+            return {"taken": len(taken), "put_back": len(taken) - len(uncertain), "uncertain": [*uncertain]}
 
         return self._records.done(caller, "dead_letters.redrive", name, body, act)
 
@@ -139,7 +141,7 @@ def _only(body: Mapping[str, Json], *allowed: str) -> None:
 def _shown(letter: Letter) -> dict[str, Json]:
     return {
         "message_id": letter.message_id,
-        "body": letter.body[:BODY_CHARACTERS],
+        "body": OPENS_A_TASK.sub(r"\1…", letter.body)[:BODY_CHARACTERS],
         "sent_at_ms": letter.sent_at_ms,
         "receives": letter.receives,
     }

@@ -34,7 +34,7 @@ class DeliveriesTable(Deliveries):
         self._table.put(to_item(delivery, self._clock() // 1000 + KEPT_SECONDS), ABSENT)
 
     def read(self, contract_id: str, event_id: str) -> Delivery | None:
-        item = self._table.get(*_key(contract_id, event_id))
+        item = self._table.get(*_key(contract_id, event_id)) if event_id != STOP else None
         return from_item(item) if item else None
 
     def note(self, before: Delivery, after: Delivery) -> None:
