@@ -13,7 +13,7 @@ from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
 from piecework.ops.records import REASON_CHARACTERS
 from piecework.ops.status import DOORS, QUEUES, SHOWN
-from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, STATES
+from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, STATES, TOTALS
 from piecework.ops.verbs import MOST_LETTERS
 from piecework.worker.record.values import PaymentStatus
 from piecework.worker.webhook.webhooks import MOST_TRIES
@@ -63,6 +63,7 @@ PIECE: Final = an_object(
 )
 OBJECT_OR_NULL: Final[Schema] = {"type": ["object", "null"]}
 SWITCH: Final[Schema] = {"type": "boolean"}
+SUM: Final[Schema] = {"type": "string", "pattern": "^[0-9]+$"}
 ATOMIC: Final[Schema] = {"type": ["string", "null"], "pattern": "^[0-9]+$"}
 CONTRACT_ID: Final[Schema] = {"type": "string", "pattern": "^ctr_[A-Za-z0-9_-]{1,60}$"}
 TASK_IN_SHORT: Final[Schema] = {
@@ -78,7 +79,7 @@ MOVE: Final = an_object(
     {
         "contract_id": CONTRACT_ID,
         **dict.fromkeys(("generation", "version", "at_ms", "calls", "looks"), COUNT),
-        **dict.fromkeys(("state", "payment", "claim", "payer", "transaction", "reason"), STRING),
+        **dict.fromkeys(("state", "payment", "claim", "payer", "transaction", "reason", "network"), STRING),
         "atomic": ATOMIC,
         "hashes": {"type": "array", "items": STRING},
         "resolution": OBJECT_OR_NULL,
@@ -124,7 +125,7 @@ OWED: Final = an_object(
         **dict.fromkeys(("kind", "network", "wallet", "transaction"), STRING),
         "contract_id": CONTRACT_ID,
         **dict.fromkeys(("generation", "at_ms"), COUNT),
-        "atomic": {"type": "string", "pattern": "^[0-9]+$"},
+        "atomic": SUM,
     }
 )
 LEDGER: Final = an_object(
@@ -132,7 +133,7 @@ LEDGER: Final = an_object(
         "day": DAY,
         "received": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": MOVE},
         "owed": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": OWED},
-        "totals_atomic": an_object(dict.fromkeys(("received", "platform_fee_due", "refund_due"), ATOMIC)),
+        "totals_atomic": {"type": "object", "additionalProperties": an_object(dict.fromkeys(TOTALS, SUM))},
         "is_complete": SWITCH,
         "without_amount": COUNT,
     }

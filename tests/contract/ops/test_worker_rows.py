@@ -95,6 +95,38 @@ def test_money_that_came_is_found_by_its_day_and_what_is_owed_beside_it(place):
     assert [owed.at_ms for owed in place.rows.owed(DAY, 9)] == [row.at_ms, row.at_ms + DAY_MS - 1]
 
 
+def test_money_that_came_stays_in_the_ledger_when_its_task_is_gone_as_what_is_owed_does(place):
+    paid = settled(place)
+    place.executions.add_debt(LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "base", "0xw", START_MS))
+    sweep(place, paid.expires_at + 1)
+
+    assert place.rows.executions(["ctr_1"]) == {}
+    assert [move.payment for move in place.rows.moves("ctr_1", 9)] == ["settled"]
+    assert len(place.rows.received(DAY, 9)) == len(place.rows.owed(DAY, 9)) == 1
+
+
+def test_a_later_task_of_the_same_contract_id_leaves_the_money_of_an_earlier_one_in_the_ledger(place):
+    paid = settled(place)
+    sweep(place, paid.expires_at + 1)
+    place.clock.move(100 * 86_400)
+    again = replace(a_task("ctr_1"), payment=replace(a_task("ctr_1").payment, claim_key="8453/0xasset/0xfrom/0xother"))
+    place.executions.claim(None, again)
+    settling = replace(again, state=State.RESULT_READY).settling(Lease("l", START_MS), START_MS, START_MS + 9)
+    place.executions.move(again, settling)
+    done = replace(settling, outcome=replace(settling.outcome, result=again.input)).paid(RECEIPT, START_MS)
+    place.executions.move(settling, done)
+
+    assert len(place.rows.received(DAY, 9)) == len(place.rows.received(DAY + 100, 9)) == 1
+
+
+def sweep(place, now_s):
+    """Remove what has outlived its time, as DynamoDB does by itself."""
+    rows = place.client.scan(TableName=place.work)["Items"]
+    for row in rows:
+        if "expires_at" in row and int(row["expires_at"]["N"]) < now_s:
+            place.client.delete_item(TableName=place.work, Key={name: row[name] for name in ("pk", "sk")})
+
+
 def test_webhooks_are_read_without_their_bodies_secrets_and_the_paths_of_their_addresses(place):
     deliveries = DeliveriesTable(place.client, place.work, place.clock)
     delivery = Delivery("ctr_1", "evt_1", "https://seeker.example/hook/secret", b"body", "whsec_x")

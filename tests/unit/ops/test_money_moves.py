@@ -23,6 +23,12 @@ def test_a_payment_that_was_just_bound_is_a_move_with_its_amount():
         1,
     )
     assert not move.is_receipt_after(None)
+    assert move.network == "eip155:8453"
+
+
+@pytest.mark.parametrize("claim_key", ["", "nope", "/0xasset/0xfrom/0x1", "²/0xasset/0xfrom/0x1"])
+def test_a_claim_without_a_chain_leaves_the_network_open(claim_key):
+    assert MoneyMove.between(None, a_task(claim_key=claim_key), START_MS).network == ""
 
 
 def test_each_change_is_a_move_and_the_receipt_is_told_from_the_others():

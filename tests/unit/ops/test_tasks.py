@@ -14,6 +14,7 @@ from tests.support.ops.requests import NOBODY, VIEWER
 from tests.support.ops.tasks import FakeWorkerRows, a_task
 
 TRIES = [{"attempt": 9, "status": None, "at_ms": 5}]
+BASE = "eip155:8453"
 MOVE = replace(MoneyMove.between(None, a_task(), START_MS), payment="settled", transaction="0xabc")
 
 
@@ -106,9 +107,28 @@ def test_the_ledger_of_a_day_sets_what_came_beside_what_is_owed(bench):
     found = bench.ask("ledger", day="2027-01-15")
 
     assert found == bench.ask("ledger")
-    assert found["totals_atomic"] == {"received": "1500", "platform_fee_due": "75", "refund_due": "1500"}
+    assert found["totals_atomic"] == {BASE: {"received": "1500", "platform_fee_due": "75", "refund_due": "1500"}}
     assert (len(found["received"]), len(found["owed"]), found["is_complete"]) == (1, 2, True)
     assert "task_secret" not in str(found)
+
+
+def test_the_ledger_adds_up_each_chain_alone_so_that_test_money_is_not_taken_for_money(bench):
+    testnet = replace(MOVE, network="eip155:84532", atomic=7)
+    bench.rows.of_money["ctr_1"] = [MOVE, testnet, testnet, replace(MOVE, network="", atomic=None)]
+    bench.rows.debts += [LedgerRow("refund_due", "ctr_1", "task_1", 1, 3, "eip155:84532", "0xw", START_MS)]
+
+    found = bench.ask("ledger")
+
+    assert found["totals_atomic"] == {
+        "": {"received": "0", "platform_fee_due": "0", "refund_due": "0"},
+        BASE: {"received": "1500", "platform_fee_due": "0", "refund_due": "0"},
+        "eip155:84532": {"received": "14", "platform_fee_due": "0", "refund_due": "3"},
+    }
+    assert {move["network"] for move in found["received"]} == {BASE, "eip155:84532", ""}
+
+
+def test_a_day_without_money_has_no_totals(bench):
+    assert bench.ask("ledger")["totals_atomic"] == {}
 
 
 def test_a_ledger_that_is_cut_says_that_its_totals_are_not_all(bench):

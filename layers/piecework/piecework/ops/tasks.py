@@ -15,7 +15,7 @@ from piecework.ops.listing import AHEAD_MS, DAY_MS, LARGEST_PAGE, PAGE, Place, R
 from piecework.ops.query import MOST_MS, number, one_of, texts
 from piecework.values import asdict
 from piecework.worker.record.execution import Execution
-from piecework.worker.record.executions import LedgerRow
+from piecework.worker.record.executions import LedgerKind, LedgerRow
 from piecework.worker.record.moves import MoneyMove
 from piecework.worker.record.states import State
 from piecework.worker.record.values import PaymentStatus
@@ -24,6 +24,7 @@ LONGEST_LIFE_MS: Final = 200 * DAY_MS  # a contract: 90 days to its deadline, an
 MOST_MOVES: Final = 100  # of one task's money, the newest of them
 MOST_DELIVERIES: Final = 50
 MOST_LEDGER_ROWS: Final = 1_000  # of one day that are added up
+TOTALS: Final = ("received", *get_args(LedgerKind))  # of each network
 NO_TASK: Final = "SIGNED"  # the state of a contract that nobody has paid for
 STATES: Final = tuple(state.value for state in State)
 
@@ -160,15 +161,11 @@ class TaskViews:
         day = _day(asked.get("day", ""), self._clock())
         received = self._rows.received(day, MOST_LEDGER_ROWS + 1)
         owed = self._rows.owed(day, MOST_LEDGER_ROWS + 1)
-        kinds = ("platform_fee_due", "refund_due")
         return {
             "day": _text_of(day),
             "received": [_move(move) for move in received[:MOST_LEDGER_ROWS]],
             "owed": [_owed(row) for row in owed[:MOST_LEDGER_ROWS]],
-            "totals_atomic": {
-                "received": str(sum(move.atomic or 0 for move in received[:MOST_LEDGER_ROWS])),
-                **{kind: str(sum(row.atomic for row in owed[:MOST_LEDGER_ROWS] if row.kind == kind)) for kind in kinds},
-            },
+            "totals_atomic": _totals(received[:MOST_LEDGER_ROWS], owed[:MOST_LEDGER_ROWS]),
             "is_complete": max(len(received), len(owed)) <= MOST_LEDGER_ROWS,
             "without_amount": sum(move.atomic is None for move in received),
         }
@@ -226,6 +223,16 @@ def _move(move: MoneyMove) -> dict[str, Json]:
 def _webhook(head: DeliveryHead) -> dict[str, Json]:
     tries: list[Json] = [{"attempt": made[0], "status": made[1], "at_ms": made[2]} for made in head.tries]
     return {**head._asdict(), "tries": tries}
+
+
+def _totals(received: Sequence[MoneyMove], owed: Sequence[LedgerRow]) -> dict[str, Json]:
+    """The sums of each network: coins of a test network are not money."""
+    sums: dict[str, dict[str, int]] = {}
+    came = [(move.network, "received", move.atomic or 0) for move in received]
+    for network, kind, atomic in [*came, *((row.network, row.kind, row.atomic) for row in owed)]:
+        of_network = sums.setdefault(network, dict.fromkeys(TOTALS, 0))
+        of_network[kind] += atomic
+    return {network: {kind: str(sums[network][kind]) for kind in TOTALS} for network in sorted(sums)}
 
 
 def _owed(row: LedgerRow) -> dict[str, Json]:

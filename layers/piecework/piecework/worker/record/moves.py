@@ -33,6 +33,7 @@ class MoneyMove:
     transaction: str = ""
     reason: str = ""
     resolution: Json = None
+    network: str = ""  # as x402 names it; empty where nobody knows
 
     @classmethod
     def between(cls, before: Execution | None, after: Execution, at_ms: int) -> Self | None:
@@ -56,6 +57,7 @@ class MoneyMove:
             transaction=str(receipt.get("transaction") or ""),
             reason=str(receipt.get("errorReason") or ""),
             resolution=dict(settlement.resolution) if settlement.resolution else None,
+            network=_network(after.payment.claim_key),
         )
 
     def is_receipt_after(self, before: Execution | None) -> bool:
@@ -65,6 +67,11 @@ class MoneyMove:
 
 def _bound(execution: Execution) -> tuple[str, str]:
     return execution.payment.claim_key, execution.payment.claim_status
+
+
+def _network(claim_key: str) -> str:
+    chain = claim_key.partition("/")[0]
+    return f"eip155:{chain}" if chain.isascii() and chain.isdecimal() else ""
 
 
 def _atomic(document: str) -> int | None:

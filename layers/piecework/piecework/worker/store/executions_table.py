@@ -5,14 +5,15 @@
 | EXEC#<contract id>                   | EXEC                | state, version, lease, lease_until, write, payment |
 |                                      |                     | record (JSON), told, told_writes, expires_at       |
 | CLAIM#<chain>/<asset>/<from>/<nonce> | CLAIM               | contract, generation, status, write, expires_at    |
-| EXEC#<contract id>                   | MONEY#<version>     | row (JSON), expires_at: one change of its payment  |
+| EXEC#<contract id>                   | MONEY#<version>#<…> | row (JSON), expires_at: one change of its payment  |
 | LEDGER#<year-month>                  | <ms>#<contract>#<…> | row (JSON)                                         |
 
 `write` is drawn anew for every write, so that a repeated request recognises its own first try. `told` holds items of
 partial output as JSON, and `told_writes` the tokens of those that were added after the record was written.
 
 The index `ByDay` holds records by the day they were made (`in_day`, `at_id`), and under RECEIVED#<day> the MONEY rows
-by which money came. It holds keys alone, which never change, so only a first write costs a unit there.
+by which money came, which stay as the ledger does. It holds keys alone, which never change, so only a first write costs
+a unit there.
 """
 
 from __future__ import annotations
@@ -180,10 +181,10 @@ def received_on(day_shard: str) -> str:
 
 
 def _money_item(move: MoneyMove, before: Execution | None, after: Execution) -> Item:
-    key = f"EXEC#{move.contract_id}", f"MONEY#{move.version:08d}"
-    item = at(key) | {"row": canonical(asdict(move)).decode(), "expires_at": after.expires_at}
+    key = f"EXEC#{move.contract_id}", f"MONEY#{move.version:08d}#{move.at_ms}"
+    item = at(key) | {"row": canonical(asdict(move)).decode()}
     if not move.is_receipt_after(before):
-        return item
+        return item | {"expires_at": after.expires_at}
     listed = keys_of(index_key(move.contract_id), move.at_ms)
     return item | listed | {"in_day": received_on(listed["in_day"])}
 
