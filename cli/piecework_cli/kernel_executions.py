@@ -1,4 +1,4 @@
-"""`piecework exec`: list, read, watch, cancel, repeat and signal executions of the kernel door."""
+"""`piecework exec`: list, read, watch, cancel, repeat, forget and signal executions of the kernel door."""
 
 import argparse
 import json
@@ -21,12 +21,13 @@ SUMMARY_CHARACTERS: Final = 120
 AGO: Final = re.compile(r"(\d{1,9})([mhd])", re.ASCII)
 LOOKS: Final = 5  # at a list that has not followed yet
 PAUSE_SECONDS: Final = 1.0
+PARTS: Final = 100  # requests in which one execution is erased
 
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
     parser = commands.add_parser(
-        "exec", help="list, read, watch, cancel, repeat and signal executions of the kernel door"
+        "exec", help="list, read, watch, cancel, repeat, forget and signal executions of the kernel door"
     )
     add_kernel_options(parser)
     group = parser.add_subparsers(required=True, metavar="ACTION")
@@ -60,10 +61,13 @@ def add(commands: "Commands") -> None:
     )
     sweeping.add_argument("--confirm", type=int, metavar="COUNT", help="end them, if there are exactly so many")
     sweeping.set_defaults(run=cancel_all)
+    forgetting = group.add_parser("forget", help="erase what an ended execution was about; that it was done stays")
+    forgetting.add_argument("--reason", required=True, metavar="TEXT", help="why; it stays beside your token's name")
+    forgetting.set_defaults(run=forget)
     repeating = group.add_parser("again", help="create an execution with the agent, input and labels of an ended one")
     repeating.add_argument("--key", metavar="TEXT", help="the same key creates one execution, however often it is sent")
     repeating.set_defaults(run=again)
-    for one in (getting, watching, cancelling, signalling, repeating):
+    for one in (getting, watching, cancelling, signalling, repeating, forgetting):
         one.add_argument("execution", help="the execution's id")
     signalling.add_argument("type", help="the signal's type")
 
@@ -152,6 +156,20 @@ def again(options: argparse.Namespace) -> None:
     """Run an ended execution again, and print the new one."""
     body = {"idempotency_key": options.key} if options.key else {}
     show(KernelClient.of(options).ask("POST", at(options.execution, "again"), body))
+
+
+def forget(options: argparse.Namespace) -> None:
+    """Erase what an execution was about, and print what stays.
+
+    Raises:
+        CommandError: some is left after very many requests.
+    """
+    kernel = KernelClient.of(options)
+    for _ in range(PARTS):
+        found = kernel.ask("POST", at(options.execution, "forget"), {"reason": options.reason})
+        if found["forgotten"]["complete"]:
+            return show(found)
+    raise CommandError("some of it is left; run this again")
 
 
 def signal(options: argparse.Namespace) -> None:

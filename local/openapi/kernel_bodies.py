@@ -70,6 +70,17 @@ ANSWERS: Final[dict[str, Schema]] = {
                 "description": "what it waits for now, in words for people; null when it has ended",
             },
             "again_of": {"anyOf": [UUID, {"type": "null"}], "description": "the execution that it is once more"},
+            "forgotten": maybe(
+                an_object(
+                    {
+                        "at": TIME,
+                        "by": maybe(STRING),
+                        "reason": STRING,
+                        "complete": {"type": "boolean", "description": "false: some is left to erase; ask again"},
+                    }
+                ),
+                "that what it was about is erased",
+            ),
         }
     ),
     "Executions": an_object({"executions": {"type": "array", "items": an_object(ROW)}, "next_cursor": STRING}),

@@ -19,8 +19,9 @@ from piecework.kernel.model.events import is_private
 from piecework.kernel.model.ports import Filter
 from piecework.kernel.model.questions import HIDDEN, SHOWN
 from piecework.kernel.model.state import Status
-from piecework.kernel.needs import APPROVERS, CANCELS, CLIENTS, READERS, SIGNALS
+from piecework.kernel.needs import APPROVERS, CANCELS, CLIENTS, FORGETS, READERS, SIGNALS
 from piecework.kernel.service.bulk import OPEN
+from piecework.kernel.service.forgetting import REASON
 from piecework.kernel.wire.frames import event_body
 
 LIST_LIMIT: Final = 50
@@ -46,6 +47,11 @@ LISTED: Final = {
 PRIVATE_ARGUMENTS: Final = "private arguments"  # what a request's line in the log says of a look at them
 
 routes = Routes()
+
+
+def _reason(text: str) -> None:
+    if len(text) > REASON or not text.strip():
+        raise ValueError(f"must say something in at most {REASON} characters")
 
 
 class CreateBody(Body):
@@ -74,6 +80,14 @@ class CancelBody(Body):
     labels: Annotated[dict[str, str] | None, Rule(description="all of them must match")] = None
     cursor: Annotated[str, Rule(description="of the answer to the request that counted; without one, now")] = ""
     confirm: Annotated[int | None, Rule(description="the count; without it nothing is cancelled")] = None
+
+
+class ForgetBody(Body):
+    """Why an execution is forgotten."""
+
+    NEEDED = ("reason",)
+
+    reason: Annotated[str | None, Rule(check=_reason, longest=REASON)] = None
 
 
 class SignalBody(Body):
@@ -143,6 +157,14 @@ async def again(request: Request, execution_id: str) -> Response:
     view = await door.call(door.kernel.again, execution_id, key, by)
     note(request, again=view.execution.id, agent_id=view.execution.agent_id)
     return Line(execution_body(view), 201)
+
+
+@routes.post("/v0/executions/{execution_id}/forget", FORGETS, answers("Execution", 400, 404, 409), takes(ForgetBody))
+async def forget(request: Request, execution_id: str) -> Response:
+    """Erase what an ended execution was about; who asked for it, when and why stays. Repeat it until it is complete."""
+    body = await read(ForgetBody, request)
+    door, by = door_of(request), caller_of(request).name
+    return Line(execution_body(await door.call(door.kernel.forget, execution_id, str(body.reason), by)))
 
 
 @routes.post("/v0/executions/{execution_id}/signal", SIGNALS, answers("Signalled", 400, 404, 409), takes(SignalBody))

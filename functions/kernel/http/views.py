@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from piecework.kernel.model.changes import Decided
     from piecework.kernel.model.ports import Approval, Consumer, Details, RunnerConnection, Summary, ToolEntry
     from piecework.kernel.model.questions import Question
+    from piecework.kernel.model.state import Forgotten
     from piecework.kernel.service.connected import AgentShown, ConsumerShown, LinkShown, RunnerShown, Some
 
 TOOLS_SHOWN: Final = 25  # of a connection; a page of 100 connections fits an answer, whatever the ids hold
@@ -31,8 +32,18 @@ def execution_body(view: Details) -> dict[str, Json]:
         "error": view.error,
         "waiting_for": view.waiting_for,
         "again_of": view.again_of or None,
+        "forgotten": _forgotten_body(execution.forgotten) if execution.forgotten else None,
         "created_at": rfc3339(execution.created_at_ms),
         "updated_at": rfc3339(execution.updated_at_ms),
+    }
+
+
+def _forgotten_body(forgotten: Forgotten) -> dict[str, Json]:
+    return {
+        "at": rfc3339(forgotten.at_ms),
+        "by": forgotten.by or None,
+        "reason": forgotten.reason,
+        "complete": forgotten.complete,
     }
 
 

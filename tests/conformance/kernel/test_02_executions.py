@@ -38,7 +38,7 @@ def test_create_roundtrip(desk):
     absent = desk.show(desk.create())
     assert absent["input"] is None
     members = {"id", "status", "agent_id", "labels", "input", "output", "created_at", "updated_at"}
-    assert set(absent) == members | {"error", "waiting_for", "again_of"}
+    assert set(absent) == members | {"error", "waiting_for", "again_of", "forgotten"}
 
 
 def test_create_labels_type(desk):

@@ -138,6 +138,7 @@ def test_an_unmodified_sdk_passes_every_case_with_a_token_for_each_role(gateways
 @pytest.mark.parametrize(("version", "module"), [("0.4.8", "rebuno.types"), ("0.2.0", "rebuno.models")])
 def test_an_unmodified_sdk_reads_members_and_types_that_the_specification_does_not_have(version, module):
     execution = {"id": "e", "status": "failed", "agent_id": "a", "error": "x", "waiting_for": None, "again_of": None}
+    execution["forgotten"] = {"at": "2027-01-15T08:00:00.000Z", "by": "o", "reason": "x", "complete": True}
     event = {
         "id": "i",
         "execution_id": "e",

@@ -24,6 +24,7 @@ from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyReco
 from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.metrics import counts_of
+from piecework.kernel.model.payloads import emptied
 from piecework.kernel.model.ports import (
     AgentQueue,
     Agents,
@@ -43,7 +44,7 @@ from piecework.kernel.model.ports import (
     ToolEntry,
     VersionConflict,
 )
-from piecework.kernel.model.state import Connection, Execution, Status, Step
+from piecework.kernel.model.state import Connection, Execution, Forgotten, Status, Step
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import NAME_KEPT_MS, KernelSettings
 from piecework.kernel.store import keys
@@ -200,7 +201,7 @@ class FakeExecutions(Executions):
                     waits=False,
                 )
                 for key, one in self._store.answered.items()
-                if one.execution_id in self._store.kept
+                if one.execution_id in self._store.kept and one.step_id in self._store.kept[one.execution_id].steps
             ]
         found = (one for one in listed if not before or one.key < before)
         return sorted(found, key=lambda one: one.key, reverse=True)[:limit]
@@ -217,6 +218,22 @@ class FakeExecutions(Executions):
     def _listed(self, key: tuple[str, str], approval: Approval) -> Approval:
         record = self._store.kept[approval.execution_id].steps[approval.step_id]
         return replace(approval, question=record.question, key=key[1])
+
+    def note_forgotten(self, execution: Execution, forgotten: Forgotten) -> None:
+        with self._store.lock:
+            kept = self._store.kept.get(execution.id)
+            if kept is None or kept.execution.version != execution.version:
+                raise VersionConflict
+            kept.execution = replace(execution, version=execution.version + 1, labels={}, forgotten=forgotten)
+            kept.input = kept.output = None
+
+    def erase(self, execution_id: str, goes_on: Callable[[], bool]) -> bool:
+        with self._store.lock:
+            kept = self._store.kept.get(execution_id)
+            if kept:
+                kept.log = [replace(event, payload=emptied(event.type, event.payload)) for event in kept.log]
+                kept.steps, kept.history, kept.signals, kept.answers = {}, [], {}, {}
+            return goes_on()
 
     def forget(self, execution_id: str) -> None:
         with self._store.lock:

@@ -268,6 +268,22 @@ def test_an_execution_is_run_again_and_the_new_one_is_shown(door, capsys, option
     assert [sent for *_, sent, _ in door.asked] == [body]
 
 
+def test_an_execution_is_forgotten_in_as_many_parts_as_it_takes(door, capsys):
+    notes = [{"id": "e1", "forgotten": {"complete": complete}} for complete in (False, False, True)]
+    door.say("POST /v0/executions/e1/forget", *notes)
+
+    assert main(["exec", "forget", "e1", "--reason", "asked for"]) == 0
+
+    assert json.loads(capsys.readouterr().out) == notes[-1]
+    assert [sent for *_, sent, _ in door.asked] == [{"reason": "asked for"}] * 3
+
+
+def test_an_execution_is_not_forgotten_without_a_reason(door, capsys):
+    with pytest.raises(SystemExit):
+        main(["exec", "forget", "e1"])
+    assert "--reason" in capsys.readouterr().err and door.asked == []
+
+
 def test_executions_of_a_filter_are_counted_and_nothing_is_confirmed(door, capsys):
     door.say("POST /v0/executions/cancel", {"count": 7, "more": False, "cursor": "c"})
 

@@ -5,6 +5,8 @@ import pytest
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.evolve import CHANGES
 from piecework.kernel.model.payloads import (
+    EMPTY,
+    KEPT,
     PAYLOADS,
     ExecutionResumed,
     StepCreated,
@@ -14,10 +16,24 @@ from piecework.kernel.model.payloads import (
 )
 from tests.support.kernel.payloads import check_payloads
 
+GONE = {
+    "execution.blocked": {"arguments"},
+    "intent.accepted": {"details"},
+    "intent.denied": {"arguments", "idempotency_key"},
+}
+
 
 def test_every_type_of_event_has_a_payload_of_its_own():
     assert set(PAYLOADS) == {"execution.created", *CHANGES}
     assert len(set(PAYLOADS.values())) == len(PAYLOADS)
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+def test_of_every_member_it_is_said_whether_it_stays_when_its_execution_is_forgotten(kind):
+    kept, empty, gone = KEPT.get(kind, frozenset()), set(EMPTY.get(kind, {})), GONE.get(kind, set())
+
+    assert sorted([*kept, *empty, *gone]) == sorted(PAYLOADS[kind].__annotations__)
+    assert PAYLOADS[kind].__required_keys__ <= kept | empty
 
 
 @pytest.mark.parametrize("signal_type", ["go", "", "signal received: go", "approval granted"])

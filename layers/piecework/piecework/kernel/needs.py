@@ -15,6 +15,7 @@ APPROVERS: Final[Roles] = frozenset({Role.APPROVER})
 READERS: Final[Roles] = frozenset({Role.CLIENT, Role.APPROVER, Role.VIEWER, Role.OPERATOR})
 CANCELS: Final[Roles] = frozenset({Role.CLIENT, Role.OPERATOR})
 SIGNALS: Final = CLIENTS | APPROVERS  # an answer about a step needs the latter, any other signal the former
+FORGETS: Final[Roles] = frozenset({Role.OPERATOR})
 FORGETS_RUNNERS: Final[Roles] = frozenset({Role.RUNNER, Role.OPERATOR})
 STREAMS: Final[Mapping[str, Roles]] = {  # of a function of their own
     "/v0/agents/stream": AGENTS,

@@ -13,7 +13,12 @@ from tests.support.kernel.desk import GATED, Desk, NamedDesk, Work
 TOKENS = ("setup", "ada", "bob")
 
 
-NO_EVENTS = {"/v0/runners/{runner_id}/capabilities", "/v0/runners/{runner_id}/tools", "/v0/runners/{runner_id}"}
+NO_EVENTS = {
+    "/v0/runners/{runner_id}/capabilities",
+    "/v0/runners/{runner_id}/tools",
+    "/v0/runners/{runner_id}",
+    "/v0/executions/{execution_id}/forget",
+}
 Act = Callable[[], Any]
 
 

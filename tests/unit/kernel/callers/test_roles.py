@@ -31,6 +31,7 @@ EXPECTED = {  # written down once more by hand: a slip in a declaration must not
     "GET /v0/executions/{execution_id}": "client approver viewer operator",
     "POST /v0/executions/{execution_id}/cancel": "client operator",
     "POST /v0/executions/{execution_id}/again": "client",
+    "POST /v0/executions/{execution_id}/forget": "operator",
     "POST /v0/executions/{execution_id}/signal": "client approver",
     "GET /v0/executions/{execution_id}/events": "client approver viewer operator",
     "GET /v0/executions/{execution_id}/approvals/{step_id}": "client approver viewer operator",

@@ -260,3 +260,53 @@ def resuming_signal(payload: ExecutionResumed) -> str | None:
 def is_remote(payload: StepCreated) -> bool:
     """Whether a runner calls the tool: such a step is tried more than once, unless a person has let it through."""
     return payload.get("remote", payload["max_attempts"] > 1)
+
+
+KEPT: Final[Mapping[str, frozenset[str]]] = {  # of an event of a forgotten execution: ids, names, times, counts
+    "execution.created": frozenset({"agent_id", "again_of"}),
+    "execution.started": frozenset({"session_id", "consumer_id"}),
+    "execution.blocked": frozenset(
+        {"reason", "ref", "tool_id", "remote", "expires_at", "on_timeout", "private", "notify"}
+    ),
+    "execution.resumed": frozenset({"reason"}),
+    "execution.reset": frozenset({"reason", "from_status"}),
+    "intent.accepted": frozenset({"intent_type"}),
+    "intent.denied": frozenset({"intent_type", "tool_id", "rule_id", "answered_as", "private"}),
+    "step.created": frozenset(
+        {"tool_id", "tool_version", "max_attempts", "attempt", "deadline", "remote", "answered_as", "private"}
+    ),
+    "step.dispatched": frozenset({"runner_id", "job_id", "deadline"}),
+    "step.started": frozenset({"runner_id"}),
+    "step.failed": frozenset({"retryable", "answer_kept"}),
+    "step.retried": frozenset({"next_attempt"}),
+    "step.cancelled": frozenset({"answer_kept"}),
+    "step.approval_required": frozenset({"tool_id", "remote", "private"}),
+    "signal.received": frozenset({"signal_type"}),
+    "agent.timeout": frozenset({"session_id"}),
+    "run.step": frozenset({"name", "place", "started_at", "ended_at", "bytes", "left_out"}),
+    "run.progress": frozenset({"pct", "at"}),
+    "run.tokens": frozenset({"model", "model_calls", "input_tokens", "output_tokens"}),
+}
+EMPTY: Final[Mapping[str, Mapping[str, Json]]] = {  # what stands for a member that every event of the type has
+    "execution.created": {"input": None, "labels": {}},
+    "execution.completed": {"output": None},
+    "execution.failed": {"error": ""},
+    "execution.cancelled": {"reason": ""},
+    "intent.denied": {"reason": ""},
+    "step.created": {"arguments": None},
+    "step.completed": {"result": None},
+    "step.failed": {"error": ""},
+    "step.cancelled": {"reason": ""},
+    "step.approval_required": {"arguments": None, "reason": ""},
+    "signal.received": {"payload": None},
+    "run.progress": {"text": ""},
+}
+
+
+def emptied(kind: str, payload: Mapping[str, Json]) -> dict[str, Json]:
+    """What stays of an event's payload when its execution is forgotten; of a type that is not known here, nothing.
+
+    The fold of an emptied log is still the execution's state.
+    """
+    kept = KEPT.get(kind, frozenset())
+    return {name: value for name, value in payload.items() if name in kept} | dict(EMPTY.get(kind, {}))

@@ -3,7 +3,7 @@
 The adapters lie in `kernel/store`, the in-memory twins in the tests' support; both pass the same contract tests.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from piecework.jsons import Json
@@ -19,7 +19,7 @@ from piecework.kernel.model.changes import (
 )
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.questions import Question
-from piecework.kernel.model.state import Connection, Execution, Status, Step
+from piecework.kernel.model.state import Connection, Execution, Forgotten, Status, Step
 from piecework.values import dataclass, field
 
 Place = tuple[int, str]  # in a list of executions: created_at_ms and id
@@ -143,6 +143,16 @@ class Executions(Protocol):
         self, execution_id: str, step_id: str, *, with_arguments: bool = True
     ) -> tuple[Approval, StepRecord] | None:
         """One of them, whether it was answered or not; None when nobody was asked about such a step."""
+
+    def note_forgotten(self, execution: Execution, forgotten: Forgotten) -> None:
+        """Note it beside an execution that has ended, whose labels go, and whose input and output are shown no more.
+
+        Raises:
+            VersionConflict: the execution is not at that version.
+        """
+
+    def erase(self, execution_id: str, goes_on: Callable[[], bool]) -> bool:
+        """Remove what an execution was about, all but its checkpoint and its emptied log; False if told to stop."""
 
     def forget(self, execution_id: str) -> None:
         """Remove an execution that is past its retention, with everything of it."""

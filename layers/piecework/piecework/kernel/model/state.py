@@ -110,6 +110,17 @@ class StoredSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten:
+    """That an execution was forgotten on request; `complete` once all is erased."""
+
+    at_ms: int
+    by: str  # the name of the token; empty at a door without tokens
+    reason: str
+    again_of: str = ""
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Execution:
     """The checkpoint of one execution."""
 
@@ -137,6 +148,7 @@ class Execution:
     ] = ()  # names of tokens that its agent's intents and results came with, the first `MOST_NAMES`
     has_answered: bool = False  # a person has answered about a step of it, or may have
     approvals: Approvals = field(default_factory=Approvals, compare=False)  # kept beside what the log tells
+    forgotten: Forgotten | None = field(default=None, compare=False)  # so is this
 
     def waits_for(self, reason: str, ref: str) -> bool:
         """Whether it is blocked for exactly this."""

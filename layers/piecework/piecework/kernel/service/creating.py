@@ -55,12 +55,14 @@ class Creating:
         """A new execution like that one; of that id, unless it is empty.
 
         Raises:
-            Conflict: that one has not ended.
+            Conflict: that one has not ended, or was forgotten.
             VersionConflict: there is an execution with this id.
         """
         old = ended.execution
         if not old.status.is_terminal:
             raise Conflict("the execution has not ended; cancel it first, or wait for its end")
+        if old.forgotten:
+            raise Conflict("the execution was forgotten, and its input with it")
         return self.create(Create(id_, old.agent_id, ended.input, old.labels, again_of=old.id), by)
 
     def _was_too_late(self, created: Execution, chosen_ms: int) -> bool:

@@ -27,6 +27,8 @@ class Reasons:
     def with_reasons(self, view: Details) -> Details:
         """The same execution with `error` and `waiting_for`, each where it has one."""
         execution = view.execution
+        if execution.forgotten:
+            return view
         if execution.status is Status.FAILED:
             return replace(view, error=self._error(execution))
         is_served = execution.is_waiting and self._serves(execution.agent_id)

@@ -48,6 +48,7 @@ from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.creating import Creating, again_id
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.due_timers import DueTimers, TimersRun
+from piecework.kernel.service.forgetting import Forgetting
 from piecework.kernel.service.intents import CHOICES, Intents, Judge
 from piecework.kernel.service.reasons import Reasons
 from piecework.kernel.service.sessions import Sessions
@@ -134,6 +135,16 @@ class Kernel:
         """
         cancel = partial(self._cancel, only=which.status)
         return Bulk(self.executions, cancel, self._around.clock).cancel(which, cursor, confirmed, by)
+
+    def forget(self, execution_id: str, reason: str, by: str = "") -> Details:
+        """Erase what an ended execution was about; `forgotten` says whether that is complete, else repeat it.
+
+        Raises:
+            NotFound: no such execution.
+            Conflict: it has not ended.
+        """
+        Forgetting(self._executions, self._settled, self._around.clock).forget(execution_id, reason, by)
+        return self.get(execution_id)
 
     def signal(self, execution_id: str, signal_type: str, payload: Json, caller: Caller = UNLIMITED) -> dict[str, Json]:
         """Something from outside for an execution; `already` when it was done before.

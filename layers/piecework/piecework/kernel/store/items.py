@@ -20,6 +20,7 @@ from piecework.kernel.model.state import (
     Blocked,
     Connection,
     Execution,
+    Forgotten,
     Job,
     Session,
     Status,
@@ -66,6 +67,7 @@ def execution_item(execution: Execution, write: str) -> Item:
         "created_id": f"{keys.time(execution.created_at_ms)}#{execution.id}",
         "age_shard": f"AGE#{shard}",
         "status_shard": f"{execution.status}#{shard}",
+        **({"forgotten": text_of(execution.forgotten)} if execution.forgotten else {}),
     }
     labels = text_of(dict(execution.labels))
     return item if is_long(labels) else item | {"labels": labels}
@@ -112,6 +114,7 @@ def execution_from(item: Item, labels: Mapping[str, str]) -> Execution:
         worked_by=tuple(record.get("worked_by", ())),
         has_answered=_has_answered(record),
         approvals=_approvals_from(record.get("approvals")),
+        forgotten=known(Forgotten, json.loads(item["forgotten"])) if "forgotten" in item else None,
     )
 
 

@@ -12,17 +12,18 @@ version unnoticed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from piecework.aws.attributes import Item
 from piecework.aws.due_table import key_of
 from piecework.aws.table import TRIES, Table
-from piecework.aws.writes import Delete, Key, Write, new_write
+from piecework.aws.writes import PRESENT, Delete, Key, Write, new_write
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, StepRecord
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.metrics import counts_of
+from piecework.kernel.model.payloads import emptied
 from piecework.kernel.model.ports import (
     Approval,
     Beside,
@@ -36,6 +37,7 @@ from piecework.kernel.model.ports import (
     Summaries,
     VersionConflict,
 )
+from piecework.kernel.model.state import Execution, Forgotten
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
 from piecework.kernel.store.agents import consumer_from
@@ -44,7 +46,9 @@ from piecework.kernel.store.items import (
     approval_of_step,
     decided_from,
     events_from,
+    events_value,
     execution_from,
+    execution_item,
     history_from,
     outcome_from,
     question_from,
@@ -52,8 +56,8 @@ from piecework.kernel.store.items import (
 from piecework.kernel.store.listing.executions import ExecutionLists
 from piecework.kernel.store.lists import KernelLists
 from piecework.kernel.store.outbox import message_from
-from piecework.kernel.store.values import KernelValues
-from piecework.kernel.store.writes import Plan, Planner
+from piecework.kernel.store.values import KernelValues, text_of
+from piecework.kernel.store.writes import AS_READ, Plan, Planner
 from piecework.kernel.wire.pages import page_of_events
 from piecework.values import replace
 
@@ -117,9 +121,11 @@ class KernelTable(Executions):
 
     def _details(self, pk: str, found: Mapping[Key, Item]) -> Details | None:
         item, given, output = (found.get((pk, sk)) for sk in (keys.META, keys.INPUT, keys.OUTPUT))
-        if item is None or given is None:
+        execution = execution_from(item, self._labels(item)) if item else None
+        if execution and execution.forgotten:
+            return Details(execution, None, None, execution.forgotten.again_of)
+        if execution is None or given is None:
             return None
-        execution = execution_from(item, self._labels(item))
         made = self._values.value(output) if output else None
         return Details(execution, self._values.value(given), made, given.get("again_of", ""))
 
@@ -179,13 +185,47 @@ class KernelTable(Executions):
         meta, asked = keys.meta(execution_id), keys.asked(execution_id, step_id)
         step, said = keys.step(execution_id, step_id), keys.decided(execution_id, step_id)
         found = self._table.find([meta, asked, step, said])
+        execution = execution_from(found[meta], self._labels(found[meta])) if meta in found else None
+        if execution is None or execution.forgotten:
+            return None
         if step in found and not with_arguments:
             found[step] |= NO_ARGUMENTS
         record = self._step(step_id, found.get(step), None, found.get(said))
-        if meta not in found or record is None:
+        if record is None:
             return None
-        execution = execution_from(found[meta], self._labels(found[meta]))
         return approval_of_step(execution, record, question_from(found.get(asked)))
+
+    def note_forgotten(self, execution: Execution, forgotten: Forgotten) -> None:
+        noted = replace(execution, version=execution.version + 1, labels={}, forgotten=forgotten)
+        item = execution_item(noted, new_write())
+        if not self._table.put(item, AS_READ, {"version": execution.version}).done:
+            raise VersionConflict
+
+    def erase(self, execution_id: str, goes_on: Callable[[], bool]) -> bool:
+        pk, log = keys.execution(execution_id), (keys.EVENTS, keys.EVENTS + AFTER_ALL)
+        for batch in _batches(self._table.query(pk, page=PAGE_ROWS, only="pk, sk, far")):
+            gone = [row for row in batch if row["sk"] != keys.META and not log[0] < row["sk"] < log[1]]
+            for row in gone:  # before its row, so that whoever comes after a crash still finds its name
+                self._values.drop(row)
+            self._table.delete_all([_key(row) for row in gone])
+            if not goes_on():
+                return False
+        for row in self._table.query(pk, after=log[0], before=log[1], page=PAGE_ROWS):
+            self._empty(execution_id, row)
+            if not goes_on():
+                return False
+        return True
+
+    def _empty(self, execution_id: str, row: Item) -> None:
+        """Take the bodies out of the events of one command; from then on its object is not read any more."""
+        if "emptied" not in row:
+            events = events_from(execution_id, row, self._values.value(row))
+            left = tuple(replace(event, payload=emptied(event.type, event.payload)) for event in events)
+            body = text_of(events_value(left))
+            self._table.update(_key(row), "SET body = :body, emptied = :true", {"body": body, "true": True}, PRESENT)
+        if "far" in row:
+            self._values.drop(row)
+            self._table.update(_key(row), "REMOVE far, #bytes", {}, PRESENT)
 
     def forget(self, execution_id: str) -> None:
         meta = keys.meta(execution_id)
