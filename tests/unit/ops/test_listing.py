@@ -85,6 +85,17 @@ def test_a_filter_that_finds_nothing_ends_a_page_with_a_place_to_go_on_from():
     assert rows.looks <= MOST_LOOKS and rows.read_rows <= MOST_ROWS
 
 
+@pytest.mark.parametrize("size", [1, 2, LARGEST_PAGE])
+def test_a_small_page_looks_rows_up_no_more_often_than_a_large_one_does(size):
+    """Each look is a request; one for every row would take longer than the edge waits."""
+    rows = filled(START_MS - number for number in range(5_000))
+    looked = []
+
+    page_of(rows, Place.of("", START_MS), 0, size, lambda part: [looked.append(len(part))] * len(part))
+
+    assert rows.read_rows >= sum(looked) > 200 and len(looked) <= 24 and max(looked) <= LARGEST_PAGE
+
+
 def test_a_list_ends_at_its_first_time_and_does_not_look_further():
     rows = filled(START_MS - number * 60_000 for number in range(200))
     since_ms = START_MS - 100 * 60_000

@@ -85,7 +85,7 @@ def page_of(rows: Rows, start: Place, since_ms: int, size: int, look: Look) -> P
         if place is None or place.day < since_ms // DAY_MS:
             return Page(items, None)
         found, floor = _round(rows, place)
-        for part in _parts(found, size):
+        for part in _parts(found, max(size, PAGE)):
             wanted = [row for row in part if place.at_ms(row) >= since_ms]
             for row, item in zip(wanted, look(wanted), strict=True):
                 items += [] if item is None else [item]
