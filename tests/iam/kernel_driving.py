@@ -53,6 +53,8 @@ def look_around(http: httpx.Client) -> None:
     ):
         assert http.get(path).status_code == 200, path
     assert http.post(f"/v0/executions/{execution_id}/cancel").status_code == 200
+    forgotten = http.post(f"/v0/executions/{execution_id}/forget", json={"reason": "its input is in the bucket"})
+    assert forgotten.status_code == 200 and forgotten.json()["forgotten"]["complete"]
 
 
 def publish(http: httpx.Client) -> None:
