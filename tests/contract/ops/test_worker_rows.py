@@ -89,9 +89,10 @@ def test_money_that_came_is_found_by_its_day_and_what_is_owed_beside_it(place):
     for at_ms in (row.at_ms - 1, row.at_ms, row.at_ms + DAY_MS - 1, row.at_ms + DAY_MS):
         place.executions.add_debt(replace(row, at_ms=at_ms))
 
-    assert [move.transaction for move in place.rows.received(DAY, 99)] == ["0xabc"] * 5
-    assert [move.atomic for move in place.rows.received(DAY, 3)] == [1500] * 3
-    assert place.rows.received(DAY + 1, 99) == []
+    came = [move for move in place.rows.received(DAY, 99) if move.payment == "settled"]
+    assert [move.transaction for move in came] == ["0xabc"] * 5 and {move.atomic for move in came} == {1500}
+    assert len(place.rows.received(DAY, 3)) == 3
+    assert [move.payment for move in place.rows.received(DAY + 1, 99)] == ["released"]
     assert [owed.at_ms for owed in place.rows.owed(DAY, 9)] == [row.at_ms, row.at_ms + DAY_MS - 1]
 
 
@@ -101,8 +102,23 @@ def test_money_that_came_stays_in_the_ledger_when_its_task_is_gone_as_what_is_ow
     sweep(place, paid.expires_at + 1)
 
     assert place.rows.executions(["ctr_1"]) == {}
-    assert [move.payment for move in place.rows.moves("ctr_1", 9)] == ["settled"]
-    assert len(place.rows.received(DAY, 9)) == len(place.rows.owed(DAY, 9)) == 1
+    assert [move.payment for move in place.rows.moves("ctr_1", 9)] == ["released", "settled"]
+    assert len(place.rows.received(DAY, 9)) == 2 and len(place.rows.owed(DAY, 9)) == 1
+
+
+def test_a_released_payment_that_was_taken_all_the_same_has_come_as_it_is_owed_back(place):
+    place.executions.claim(None, a_task())
+    owed = LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "eip155:8453", "0xfrom", START_MS, "0xtaken")
+    for row in (owed, owed, replace(owed, generation=2, transaction="0xother")):
+        place.executions.add_debt(row)
+
+    came = place.rows.received(DAY, 9)
+    assert {(move.transaction, move.generation) for move in came} == {("0xtaken", 1), ("0xother", 2)}
+    assert {(move.payment, move.payer, move.atomic, move.network) for move in came} == {
+        ("released", "0xfrom", 10, "eip155:8453")
+    }
+    assert len(place.rows.owed(DAY, 9)) == 2
+    assert [move.payment for move in place.rows.moves("ctr_1", 9)] == ["released", "released", "authorized"]
 
 
 def test_a_later_task_of_the_same_contract_id_leaves_the_money_of_an_earlier_one_in_the_ledger(place):

@@ -85,7 +85,7 @@ class Executions(Protocol):
         """Add a finished item, outside of versions as a renewal. Raises LeaseLost."""
 
     def add_debt(self, row: LedgerRow) -> None:
-        """Add a row to the ledger; the same row again changes nothing."""
+        """Add what is owed for a payment that was given up and taken, and that it came; again, nothing changes."""
 
     def ledger(self, month: str) -> list[LedgerRow]:
         """The ledger rows of a month, as in 2026-01, oldest first."""

@@ -10,7 +10,9 @@ from piecework.errors import PieceworkError
 from piecework.jsons import Json, loads
 from piecework.values import dataclass
 from piecework.worker.record.execution import Execution
+from piecework.worker.record.executions import LedgerRow
 
+RELEASED: Final = "released"  # of a payment that was taken although we had given it up
 RECEIVED: Final = frozenset({"settled", "settled_unconfirmed"})
 
 
@@ -58,6 +60,23 @@ class MoneyMove:
             reason=str(receipt.get("errorReason") or ""),
             resolution=dict(settlement.resolution) if settlement.resolution else None,
             network=_network(after.payment.claim_key),
+        )
+
+    @classmethod
+    def of_released(cls, owed: LedgerRow) -> Self:
+        """The move by which money came under a payment that was given up, and is owed back."""
+        return cls(
+            contract_id=owed.contract_id,
+            generation=owed.generation,
+            version=0,
+            at_ms=owed.at_ms,
+            state="",
+            payment=RELEASED,
+            claim=RELEASED,
+            payer=owed.wallet,
+            atomic=owed.atomic,
+            transaction=owed.transaction,
+            network=owed.network,
         )
 
     def is_receipt_after(self, before: Execution | None) -> bool:

@@ -48,6 +48,7 @@ AND_LAPSED: Final = " AND lease_until <= :now"
 MINE: Final = "lease = :lease"
 MINE_AND_NOT_TOLD: Final = f"{MINE} AND NOT contains(told_writes, :write)"
 TELL: Final = "SET told = list_append(if_not_exists(told, :none), :one) ADD told_writes :writes"
+LAST: Final = "9" * 8  # behind every version
 OWN_ATTRIBUTES: Final = frozenset({"state", "version", "lease", "lease_until_ms", "payment", "items"})
 
 
@@ -98,7 +99,10 @@ class ExecutionsTable(Executions):
             raise LeaseLost("another runner has taken this task over")
 
     def add_debt(self, row: LedgerRow) -> None:
-        self._table.put(_ledger_item(row))
+        came = MoneyMove.of_released(row)
+        key = _execution_key(row.contract_id)[0], f"MONEY#{LAST}#{row.at_ms}#{row.transaction}"
+        if self._table.transact([Put(_ledger_item(row)), Put(at(key) | _received(came))]):
+            raise self._table.changed()
 
     def ledger(self, month: str) -> list[LedgerRow]:
         rows = self._table.query(f"LEDGER#{month}", consistent=False)
@@ -181,12 +185,20 @@ def received_on(day_shard: str) -> str:
 
 
 def _money_item(move: MoneyMove, before: Execution | None, after: Execution) -> Item:
-    key = f"EXEC#{move.contract_id}", f"MONEY#{move.version:08d}#{move.at_ms}"
-    item = at(key) | {"row": canonical(asdict(move)).decode()}
-    if not move.is_receipt_after(before):
-        return item | {"expires_at": after.expires_at}
+    item = at((_execution_key(move.contract_id)[0], f"MONEY#{move.version:08d}#{move.at_ms}"))
+    if move.is_receipt_after(before):
+        return item | _received(move)
+    return item | _row_of(move) | {"expires_at": after.expires_at}
+
+
+def _received(move: MoneyMove) -> Item:
+    """The attributes of a move by which money came."""
     listed = keys_of(index_key(move.contract_id), move.at_ms)
-    return item | listed | {"in_day": received_on(listed["in_day"])}
+    return _row_of(move) | listed | {"in_day": received_on(listed["in_day"])}
+
+
+def _row_of(move: MoneyMove) -> Item:
+    return {"row": canonical(asdict(move)).decode()}
 
 
 def _ledger_item(row: LedgerRow) -> Item:
