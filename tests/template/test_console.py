@@ -151,3 +151,12 @@ def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues
 
     assert by_keys == {"piecework-results": ["OPS#*"], "piecework-work": ["WEBHOOK#*"]}
     assert len(tables) == 2 and all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
+
+
+def test_the_function_that_reads_reaches_no_streams_claims_or_seats_in_the_work_table(console):
+    [entry] = [entry for entry in granted(console, "OpsReading") if str(entry["Resource"]).endswith("/piecework-work")]
+
+    assert entry["Condition"] == {
+        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["EXEC#*", "WEBHOOK#*", "LEDGER#*"]},
+        "Null": {"dynamodb:LeadingKeys": "false"},
+    }
