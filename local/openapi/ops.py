@@ -13,7 +13,7 @@ from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
 from piecework.ops.records import REASON_CHARACTERS
 from piecework.ops.status import DOORS, QUEUES, SHOWN
-from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, STATES, TOTALS
+from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, NOT_KEPT, STATES, TOTALS
 from piecework.ops.verbs import MOST_LETTERS
 from piecework.worker.record.values import PaymentStatus
 from piecework.worker.webhook.webhooks import MOST_TRIES
@@ -114,7 +114,7 @@ TASK: Final = an_object(
 CONTRACT: Final = an_object(
     {
         "contract_id": CONTRACT_ID,
-        "state": {"enum": [NO_TASK, *STATES]},
+        "state": {"enum": [NO_TASK, NOT_KEPT, *STATES]},
         **dict.fromkeys(("source", "hash"), STRING),
         **dict.fromkeys(("stored_at_ms", "expires_at_ms"), COUNT),
     }
@@ -230,7 +230,7 @@ QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
         **PAGED,
     },
     "/ops/tasks": {"state": TASK_IN_SHORT["state"], "payment": TASK_IN_SHORT["payment"], **PAGED},
-    "/ops/contracts": {"state": {"enum": [NO_TASK, *STATES]}, **PAGED},
+    "/ops/contracts": {"state": {"enum": [NO_TASK, NOT_KEPT, *STATES]}, **PAGED},
     "/ops/ledger": {"day": DAY},
     "/ops/records": PAGED,
     "/ops/piece": dict.fromkeys(("caller", *IDS), STRING),

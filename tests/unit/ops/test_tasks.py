@@ -75,6 +75,25 @@ def test_contracts_have_the_state_of_their_task_or_none_yet(bench):
     assert ids(bench.ask("contracts", state="SIGNED")) == ["ctr_2"]
 
 
+def test_a_contract_whose_task_may_have_been_kept_no_longer_is_not_said_to_be_unpaid(bench):
+    kept_ms = 91 * 86_400_000
+    for number, stored_at_ms in enumerate((START_MS - kept_ms, START_MS - kept_ms + 1), start=1):
+        bench.rows.sign(ContractHead(f"ctr_{number}", stored_at_ms, START_MS // 1000 + 9, "api", "0xh"))
+    bench.rows.sign(ContractHead("ctr_3", START_MS - kept_ms - 1, START_MS // 1000 + 9, "api", "0xh"))
+    bench.rows.records["ctr_3"] = a_task("ctr_3")
+
+    found, cursor = [], ""
+    while cursor is not None:
+        page = bench.ask("contracts", cursor=cursor)
+        found, cursor = found + page["items"], page["next"]
+
+    assert {item["contract_id"]: item["state"] for item in found} == {
+        "ctr_1": "NOT_KEPT",
+        "ctr_2": "SIGNED",
+        "ctr_3": "EXECUTING",
+    }
+
+
 def test_one_task_shows_its_money_and_webhooks_and_neither_work_nor_what_opens_it(bench):
     bench.rows.add(a_task())
     bench.rows.of_money["ctr_1"] = [MOVE, replace(MOVE, version=2)]

@@ -14,7 +14,7 @@ from piecework.ops.access import READS, require
 from piecework.ops.listing import AHEAD_MS, DAY_MS, LARGEST_PAGE, PAGE, Place, Row, Rows, page_of
 from piecework.ops.query import MOST_MS, number, one_of, texts
 from piecework.values import asdict
-from piecework.worker.record.execution import Execution
+from piecework.worker.record.execution import KEPT_DAYS, Execution
 from piecework.worker.record.executions import LedgerKind, LedgerRow
 from piecework.worker.record.moves import MoneyMove
 from piecework.worker.record.states import State
@@ -26,6 +26,8 @@ MOST_DELIVERIES: Final = 50
 MOST_LEDGER_ROWS: Final = 1_000  # of one day that are added up
 TOTALS: Final = ("received", *get_args(LedgerKind))  # of each network
 NO_TASK: Final = "SIGNED"  # the state of a contract that nobody has paid for
+NOT_KEPT: Final = "NOT_KEPT"  # the same of one whose task, if it had one, may be gone by now
+KEPT_MS: Final = (KEPT_DAYS + 1) * DAY_MS  # that a task's record is kept for at least
 STATES: Final = tuple(state.value for state in State)
 
 
@@ -110,12 +112,13 @@ class TaskViews:
         """
         require(caller, READS)
         asked = texts(query, "state", "since_ms", "until_ms", "limit", "cursor")
-        state = one_of(asked, "state", (NO_TASK, *STATES))
+        state = one_of(asked, "state", (NO_TASK, NOT_KEPT, *STATES))
 
         def look(rows: Sequence[Row]) -> list[Json | None]:
             ids = [row["pk"] for row in rows]
-            heads, tasks = self._rows.heads(ids), self._rows.executions(ids)
-            return [self._if(_contract(heads[one], tasks.get(one)), state) if one in heads else None for one in ids]
+            heads, tasks, now_ms = self._rows.heads(ids), self._rows.executions(ids), self._clock()
+            shown = {one: _contract(head, tasks.get(one), now_ms) for one, head in heads.items()}
+            return [self._if(shown[one], state) if one in shown else None for one in ids]
 
         return self._page(self._rows.contracts, asked, look)
 
@@ -129,7 +132,7 @@ class TaskViews:
         require(caller, READS)
         found = self._rows.executions([contract_id]).get(contract_id)
         if found is None:
-            raise NotFound("this contract is not known, or nobody has paid for it")
+            raise NotFound("this contract is not known, nobody has paid for it, or its task is not kept any more")
         moves = self._rows.moves(contract_id, MOST_MOVES + 1)
         deliveries = self._rows.deliveries(contract_id, MOST_DELIVERIES + 1)
         failure = found.outcome.failure
@@ -204,10 +207,11 @@ def _task(execution: Execution) -> dict[str, Json]:
     }
 
 
-def _contract(head: ContractHead, task: Execution | None) -> dict[str, Json]:
+def _contract(head: ContractHead, task: Execution | None, now_ms: int) -> dict[str, Json]:
+    without = NO_TASK if now_ms < head.stored_at_ms + KEPT_MS else NOT_KEPT
     return {
         "contract_id": head.contract_id,
-        "state": str(task.state) if task else NO_TASK,
+        "state": str(task.state) if task else without,
         "source": head.source,
         "hash": head.hash,
         "stored_at_ms": head.stored_at_ms,
