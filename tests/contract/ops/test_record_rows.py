@@ -97,6 +97,19 @@ def test_dead_letters_are_looked_at_put_back_and_gone(queues):
     assert Queue(lambda: sqs, dead).depth() == (0, 0, 0)
 
 
+def test_letters_are_asked_for_on_all_servers_of_the_queue():
+    """Without a wait SQS asks some of its servers, and finds nothing although there are letters."""
+    asked = []
+
+    class Recording:
+        def receive_message(self, **given):
+            asked.append(given)
+            return {}
+
+    assert LettersQueue(Recording, "live", "dead").take(10, hidden_seconds=0) == []
+    assert [given["WaitTimeSeconds"] for given in asked] == [1]
+
+
 class Hooked:
     """Webhooks in DynamoDB, a sender with a scripted server, and what was asked for."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from piecework.aws.failing import aws_errors
 from piecework.errors import NotFound
@@ -14,7 +14,8 @@ from piecework.worker.webhook.webhooks import Ask, DeliveryState, Try
 if TYPE_CHECKING:
     from piecework.aws.transport.sqs import SQS
 
-THE_QUEUE = "the queue"
+THE_QUEUE: Final = "the queue"
+WAIT_SECONDS: Final = 1  # with a wait SQS asks all of its servers, without one it may miss letters
 
 
 class LettersQueue(Letters):
@@ -29,6 +30,7 @@ class LettersQueue(Letters):
                 QueueUrl=self._dead_letters_url,
                 MaxNumberOfMessages=most,
                 VisibilityTimeout=hidden_seconds,
+                WaitTimeSeconds=WAIT_SECONDS,
                 AttributeNames=["SentTimestamp", "ApproximateReceiveCount"],
             )
         return [_letter(message) for message in answer.get("Messages", [])]
