@@ -166,6 +166,12 @@ def test_a_listed_step_is_recorded_once_as_any_other(place, clock):
     assert place.steps.record_listed("b" * 64, b"2", expires_at, piece="a" * 64, name="n") == b"1"
 
 
+def test_a_steps_key_is_no_pieces(place):
+    place.steps.record_once("b" * 64, b"1", START_MS // 1000 + 99)
+
+    assert place.rows.read("b" * 64) is None
+
+
 def test_a_page_of_dynamodb_reads_as_many_rows_as_it_says(embedded_aws, clock):
     """Each look is one query with its limit, however many rows stand there."""
     asked = []

@@ -40,7 +40,7 @@ class PieceRows(Rows, Protocol):
         """Those of the pieces that are there, strongly consistent, without what they hold."""
 
     def read(self, key: str) -> Piece | None:
-        """One piece, strongly consistent."""
+        """One piece, strongly consistent; None also where the key is a step's."""
 
     def steps(self, key: str, limit: int) -> list[StepRow]:
         """The recorded steps of a piece, the oldest first, at most `limit`; one request."""
@@ -132,8 +132,8 @@ class PieceViews:
             return _NOTHING
         raw = canonical(answer["candidate_output"])
         output = {"digest": f"sha256:{hashlib.sha256(raw).hexdigest()}", "size_bytes": len(raw)}
-        refs = [{name: value for name, value in ref.items() if name != "uri"} for ref in answer["evidence_refs"]]
-        inline = len(answer["evidence_inline"])
+        named, inline = answer.get("evidence_refs", []), len(answer.get("evidence_inline", []))
+        refs = [{name: value for name, value in ref.items() if name != "uri"} for ref in named]
         return {"failure": None, "output": output, "evidence_refs": refs, "evidence_inline_count": inline}
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from piecework.aws.listed import BY_DAY
-from piecework.aws.pieces_table import PiecesTable, from_item
+from piecework.aws.pieces_table import from_item
 from piecework.aws.steps_table import steps_of
 from piecework.aws.table import THE_RESULTS, Index, Table
 from piecework.durable.pieces import Piece
@@ -25,7 +25,7 @@ class PieceRowsTable(PieceRows):
     """Pieces in DynamoDB; the index is eventually consistent, by less than a second as a rule."""
 
     def __init__(self, client: Client, table: str) -> None:
-        self._table, self._pieces = Table(client, table, THE_RESULTS), PiecesTable(client, table)
+        self._table = Table(client, table, THE_RESULTS)
 
     def rows(self, day: int, shard: str, before: str, limit: int) -> list[Row]:
         found = self._table.query(f"{day}#{shard}", before=before, page=limit, newest_first=True, index=INDEX)
@@ -36,7 +36,8 @@ class PieceRowsTable(PieceRows):
         return {key: from_item(row) for (key,), row in rows.items()}
 
     def read(self, key: str) -> Piece | None:
-        return self._pieces.read(key)
+        row = self._table.get(key)
+        return from_item(row) if row and "state" in row else None  # a step has none
 
     def steps(self, key: str, limit: int) -> list[StepRow]:
         found = self._table.query(steps_of(key), page=limit, index=INDEX)
