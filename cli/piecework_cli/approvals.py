@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 PAGE: Final = 200  # a door's most
 THEN: Final = {"deny": "it is denied", "fail": "the execution fails"}
-UNSHOWN: Final = {"private": "private: they need the role approver", "none": "none"}
+UNSHOWN: Final = {
+    "private": "private: they need the role approver",
+    "none": "none",
+    "unknown": "not in the list: look at this one by its ids",
+}
 
 
 def add(commands: "Commands") -> None:

@@ -178,7 +178,7 @@ ANSWERS: Final[dict[str, Schema]] = {
             "on_timeout": maybe({"enum": ["deny", "fail"]}),
             "arguments": an_object(
                 {
-                    "shown": {"enum": ["whole", "beginning", "private", "none"]},
+                    "shown": {"enum": ["whole", "beginning", "private", "none", "unknown"]},
                     "value": {"description": "whole: the arguments"},
                     "text": {"type": "string", "description": "beginning: the first characters of their JSON text"},
                     "length": {"type": "integer", "minimum": 1, "description": "beginning: characters of all of it"},

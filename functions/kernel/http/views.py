@@ -140,7 +140,7 @@ def approval_body(approval: Approval, arguments: Json = None) -> dict[str, Json]
         "asked_by": (asked.by or None) if asked else None,
         "expires_at": None if until_ms is None else rfc3339(until_ms),
         "on_timeout": (asked.on_timeout or None) if asked else None,
-        "arguments": arguments or (_arguments_listed(asked) if asked else {"shown": "none"}),
+        "arguments": arguments or (_arguments_listed(asked) if asked else {"shown": "unknown"}),
         "answer": _answer_body(said) if said else None,
     }
 
