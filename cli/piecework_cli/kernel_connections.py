@@ -1,12 +1,13 @@
-"""`piecework agents` and `piecework runners`: who is connected to the kernel door, and what they work on."""
+"""`piecework agents` and `piecework runners`: who is connected to the kernel door; agents are paused and resumed."""
 
 import argparse
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from piecework_cli.kernel import KernelClient, add_kernel_options, query
-from piecework_cli.output import printable
+from piecework_cli.output import printable, show
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -24,6 +25,25 @@ def add(commands: "Commands") -> None:
         listing = group.add_parser("ls", help="one line for each, and one for each of its connections")
         listing.add_argument("--json", action="store_true", help="print one JSON object per line, as the door tells it")
         listing.set_defaults(run=run)
+        if name == "agents":
+            _add_verbs(group)
+
+
+def _add_verbs(group: "Commands") -> None:
+    for verb, told in (
+        ("pause", "give an agent no new executions: creates get 503, what runs goes on"),
+        ("resume", "give an agent executions again"),
+    ):
+        telling = group.add_parser(verb, help=told)
+        telling.add_argument("agent", help="the agent's id")
+        telling.add_argument("--reason", required=True, help="why; it is kept and listed")
+        telling.set_defaults(run=tell, verb=verb)
+
+
+def tell(options: argparse.Namespace) -> None:
+    """Pause or resume an agent, and print its last pause."""
+    path = f"/v0/agents/{quote(options.agent, safe='')}/{options.verb}"
+    show(KernelClient.of(options).ask("POST", path, {"reason": options.reason}))
 
 
 def list_agents(options: argparse.Namespace) -> None:
@@ -31,7 +51,7 @@ def list_agents(options: argparse.Namespace) -> None:
     for agent in _all(options, "agents"):
         waiting = f"{agent['waiting']}{'+' if agent['more_waiting'] else ''} waiting"
         hosted = f"  hosted{_work(agent['hosted'])}" if agent["hosted"] else ""
-        print(printable(f"{agent['agent_id']}  {waiting}{hosted}"))
+        print(printable(f"{agent['agent_id']}  {waiting}{hosted}{_pause(agent.get('pause'))}"))
         for consumer in agent["consumers"]:
             print(printable(f"  {_connection(consumer)}{_work(consumer)}"))
         _print_more(agent["more_consumers"])
@@ -66,6 +86,13 @@ def _all(options: argparse.Namespace, what: str) -> Iterator[dict[str, Any]]:
 def _connection(one: dict[str, Any]) -> str:
     state = "connected" if one["connected"] else "away"
     return f"{one['consumer_id']}  {state}  since {one['since'] or 'unknown'}  until {one['lease_until']}"
+
+
+def _pause(pause: dict[str, Any] | None) -> str:
+    """That an agent is paused; a door of an earlier release does not tell."""
+    if pause is None or pause["resumed_at"]:
+        return ""
+    return f"  paused since {pause['at']} by {pause['by'] or 'somebody'}: {pause['reason']}"
 
 
 def _work(one: dict[str, Any]) -> str:

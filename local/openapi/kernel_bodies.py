@@ -58,6 +58,19 @@ JOB: Final[Schema] = {
     "step_id": {"anyOf": [UUID, {"type": "null"}], "description": "null when the execution has moved on"},
     "tool_id": {"anyOf": [STRING, {"type": "null"}]},
 }
+PAUSE: Final[Schema] = maybe(
+    an_object(
+        {
+            "at": TIME,
+            "by": maybe(STRING, "the name of the token, if there is one"),
+            "reason": STRING,
+            "resumed_at": maybe(TIME, "null: the pause holds"),
+            "resumed_by": maybe(STRING),
+            "resumed_reason": maybe(STRING),
+        }
+    ),
+    "the last one; null when there was none lately",
+)
 ANSWERS: Final[dict[str, Schema]] = {
     "Execution": an_object(
         {
@@ -99,12 +112,14 @@ ANSWERS: Final[dict[str, Schema]] = {
                             "anyOf": [an_object(WORK), {"type": "null"}],
                             "description": "of a registered executor of this name, what it works on; else null",
                         },
+                        "pause": PAUSE,
                     }
                 ),
             },
             "next_cursor": STRING,
         }
     ),
+    "Paused": an_object({"agent_id": STRING, "pause": PAUSE}),
     "Runners": an_object(
         {
             "runners": {

@@ -55,6 +55,8 @@ def look_around(http: httpx.Client) -> None:
     assert http.post(f"/v0/executions/{execution_id}/cancel").status_code == 200
     forgotten = http.post(f"/v0/executions/{execution_id}/forget", json={"reason": "its input is in the bucket"})
     assert forgotten.status_code == 200 and forgotten.json()["forgotten"]["complete"]
+    for verb in ("pause", "resume"):
+        assert http.post(f"/v0/agents/idle/{verb}", json={"reason": "a look"}).status_code == 200
 
 
 def publish(http: httpx.Client) -> None:

@@ -11,10 +11,10 @@ from kernel.http.edge import Line
 from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import ID_LENGTH, Body, Rule
-from kernel.http.views import agent_body
-from piecework.kernel.edge import natural
+from kernel.http.views import agent_body, pause_body
+from piecework.kernel.edge import checked_id, natural
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.needs import AGENTS, READERS
+from piecework.kernel.needs import AGENTS, OPERATORS, READERS
 
 INTENTS: Final = ("invoke_tool", "wait", "complete", "fail")
 ERROR_BYTES: Final = 4_096
@@ -23,7 +23,23 @@ OWNERS_MOST: Final = 50
 OWNERS_LIMIT: Final = query(f"a number; {OWNERS} unless it is one, {OWNERS_MOST} at most; a page may hold fewer")
 CURSOR: Final = query("the next_cursor of the page before")
 
+REASON_BYTES: Final = 1_024
+
 routes = Routes()
+
+
+def bounded_reason(text: str) -> None:
+    """Raises ValueError."""
+    if len(text.encode("utf-8", "surrogatepass")) > REASON_BYTES:
+        raise ValueError(f"must be at most {REASON_BYTES} bytes")
+
+
+class PauseBody(Body):
+    """Why an agent is paused or resumed."""
+
+    NEEDED = ("reason",)
+
+    reason: Annotated[str | None, Rule(check=bounded_reason, longest=REASON_BYTES)] = None
 
 
 class IntentPart(Body):
@@ -72,6 +88,24 @@ async def agents(request: Request) -> Response:
     door, query = door_of(request), request.query_params
     page, cursor = await door.call(door.connected().agents, query.get("cursor", ""), owners_limit(query.get("limit")))
     return Line({"agents": [agent_body(shown) for shown in page], "next_cursor": cursor})
+
+
+@routes.post("/v0/agents/{agent_id}/pause", OPERATORS, answers("Paused", 400), takes(PauseBody))
+async def pause(request: Request, agent_id: str) -> Response:
+    """Give an agent no new executions until it is resumed: creates get 503, what runs goes on."""
+    body = await read(PauseBody, request)
+    door, by = door_of(request), caller_of(request).name
+    paused = await door.call(door.kernel.pause, checked_id("agent_id", agent_id), str(body.reason), by)
+    return Line({"agent_id": agent_id, "pause": pause_body(paused)})
+
+
+@routes.post("/v0/agents/{agent_id}/resume", OPERATORS, answers("Paused", 400), takes(PauseBody))
+async def resume(request: Request, agent_id: str) -> Response:
+    """Give an agent executions again; what waits is given out."""
+    body = await read(PauseBody, request)
+    door, by = door_of(request), caller_of(request).name
+    paused = await door.call(door.kernel.resume, checked_id("agent_id", agent_id), str(body.reason), by)
+    return Line({"agent_id": agent_id, "pause": pause_body(paused)})
 
 
 @routes.post("/v0/agents/intent", AGENTS, answers("IntentResult", 400, 404, 409), takes(IntentBody))

@@ -17,7 +17,7 @@ from piecework.kernel.service.service import Kernel
 from piecework.values import dataclass
 
 if TYPE_CHECKING:
-    from piecework.kernel.service.connected import Connected
+    from piecework.kernel.connected.lists import Connected
 
 P = ParamSpec("P")
 T = TypeVar("T")

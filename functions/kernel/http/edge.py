@@ -12,6 +12,7 @@ from piecework.edge.roles import RoleTable
 from piecework.edge.tokens import Tokens
 from piecework.errors import PieceworkError, SettingsError
 from piecework.kernel.edge import allowed_origin, authorize, line, refusal_of, request_id
+from piecework.kernel.errors import KernelError
 from piecework.values import dataclass
 
 OPEN: Final = frozenset({("GET", "/v0/health"), ("GET", "/v0/ready")})
@@ -41,7 +42,7 @@ class Line(Response):
 def refusal(error: PieceworkError) -> Response:
     """A refusal in the door's shape."""
     status, body = refusal_of(error)
-    return Line(body, status)
+    return Line(body, status, error.headers if isinstance(error, KernelError) else None)
 
 
 @dataclass(frozen=True, slots=True)

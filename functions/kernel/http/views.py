@@ -10,11 +10,11 @@ from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model.questions import HIDDEN, beginning
 
 if TYPE_CHECKING:
+    from piecework.kernel.connected.lists import AgentShown, ConsumerShown, LinkShown, RunnerShown, Some
     from piecework.kernel.model.changes import Decided
     from piecework.kernel.model.ports import Approval, Consumer, Details, RunnerConnection, Summary, ToolEntry
     from piecework.kernel.model.questions import Question
-    from piecework.kernel.model.state import Forgotten
-    from piecework.kernel.service.connected import AgentShown, ConsumerShown, LinkShown, RunnerShown, Some
+    from piecework.kernel.model.state import Forgotten, Pause
 
 TOOLS_SHOWN: Final = 25  # of a connection; a page of 100 connections fits an answer, whatever the ids hold
 
@@ -68,6 +68,21 @@ def agent_body(agent: AgentShown) -> dict[str, Json]:
         "waiting": agent.waiting,
         "more_waiting": agent.more_waiting,
         "hosted": _work_body(agent.hosted) if agent.hosted else None,
+        "pause": pause_body(agent.pause),
+    }
+
+
+def pause_body(pause: Pause | None) -> dict[str, Json] | None:
+    """An agent's last pause; it holds while nobody has resumed it."""
+    if pause is None:
+        return None
+    return {
+        "at": rfc3339(pause.at_ms),
+        "by": pause.by or None,
+        "reason": pause.reason,
+        "resumed_at": None if pause.resumed_ms is None else rfc3339(pause.resumed_ms),
+        "resumed_by": pause.resumed_by or None,
+        "resumed_reason": pause.resumed_reason or None,
     }
 
 

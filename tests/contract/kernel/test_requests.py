@@ -232,7 +232,7 @@ def test_a_hosted_execution_with_one_tool_call_costs_the_requests_that_its_page_
     cost("result", lambda: stage.finish(job, {"city": "Zürich"}, "hosted"))
     assert cost("end", lambda: hosted.run_turn(execution, START_MS + 900_000)) == "completed"
 
-    assert costs == {"create": (2, 1), "ask": (9, 1), "result": (5, 1), "end": (11, 1)}
+    assert costs == {"create": (3, 1), "ask": (9, 1), "result": (5, 1), "end": (11, 1)}
 
 
 def test_what_a_hosted_run_reports_travels_in_the_transaction_that_its_next_command_writes(tables, client, sent):

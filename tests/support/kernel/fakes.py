@@ -18,6 +18,7 @@ from piecework.clock import DAY_MS
 from piecework.durable.due import Due
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
+from piecework.kernel.connected.ports import Connections, Owner, Owners
 from piecework.kernel.errors import Invalid
 from piecework.kernel.model import ports
 from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, JobPush, Push, QueuedJob, StepRecord
@@ -44,7 +45,7 @@ from piecework.kernel.model.ports import (
     ToolEntry,
     VersionConflict,
 )
-from piecework.kernel.model.state import Connection, Execution, Forgotten, Status, Step
+from piecework.kernel.model.state import Connection, Execution, Forgotten, Pause, Status, Step
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import NAME_KEPT_MS, KernelSettings
 from piecework.kernel.store import keys
@@ -80,6 +81,7 @@ class KernelStore:
     known_tools: dict[str, tuple[str, ...]] = field(default_factory=dict)
     published: dict[str, list[ToolEntry]] = field(default_factory=dict)
     seen: dict[tuple[str, str], int] = field(default_factory=dict)  # kind and id: when it connected
+    pauses: dict[str, Any] = field(default_factory=dict)
     jobs: list[QueuedJob] = field(default_factory=list)
     answered: dict[tuple[str, str], Approval] = field(default_factory=dict)
     boxes: dict[Place, dict[str, Message]] = field(default_factory=dict)
@@ -370,7 +372,9 @@ class FakeAgents(Agents):
         consumers.sort(key=lambda consumer: consumer.consumer_id.encode())
         waiting = [one for one in executions if one.agent_id == agent_id and one.is_waiting]
         waiting.sort(key=lambda one: (one.created_at_ms, one.id))
-        return AgentQueue(tuple(consumers), self._store.turns.get(agent_id, 0), tuple(one.id for one in waiting[:100]))
+        ids = tuple(one.id for one in waiting[:100])
+        pause = {"pause": self.pause_of(agent_id)} if hasattr(AgentQueue, "pause") else {}
+        return AgentQueue(tuple(consumers), self._store.turns.get(agent_id, 0), ids, **pause)
 
     def waiting(self, agent_id: str) -> list[ports.Waiting]:
         with self._store.lock:
@@ -380,8 +384,30 @@ class FakeAgents(Agents):
                 for name in self.agent_queue(agent_id).waiting
             ]
 
+    def board(self, agent_id: str) -> ports.Board:
+        return ports.Board(self.agent_queue(agent_id).consumers, self.pause_of(agent_id))
+
     def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
         return self.agent_queue(agent_id).consumers
+
+    def pause_of(self, agent_id: str) -> Pause | None:
+        return self._store.pauses.get(agent_id)
+
+    def pause(self, agent_id: str, pause: Pause) -> Pause:
+        with self._store.lock:
+            self._store.seen["agent", agent_id] = self._store.clock()
+            standing = self._store.pauses.get(agent_id)
+            if standing is None or not standing.is_on:
+                self._store.pauses[agent_id] = standing = pause
+            return standing
+
+    def resume(self, agent_id: str, at_ms: int, by: str, reason: str) -> Pause | None:
+        with self._store.lock:
+            standing = self._store.pauses.get(agent_id)
+            if standing and standing.is_on:
+                standing = replace(standing, resumed_ms=at_ms, resumed_by=by, resumed_reason=reason)
+                self._store.pauses[agent_id] = standing
+            return standing
 
     def next_turn(self, agent_id: str) -> int:
         with self._store.lock:
@@ -584,20 +610,22 @@ class FakeRunners(Runners):
             return True
 
 
-class FakeConnections(getattr(ports, "Connections", object)):  # earlier versions of the product have none
+class FakeConnections(Connections):
     """What lists show of connections, in memory."""
 
     def __init__(self, store: KernelStore) -> None:
         self._store = store
 
-    def agents(self, after: str, limit: int, hosted: Collection[str]) -> ports.Owners:
+    def agents(self, after: str, limit: int, hosted: Collection[str]) -> Owners:
         return self._owners("agent", after, limit, hosted)
 
-    def runners(self, after: str, limit: int) -> ports.Owners:
+    def runners(self, after: str, limit: int) -> Owners:
         return self._owners("runner", after, limit, ())
 
-    def consumers(self, agent_id: str, most: int) -> list[Consumer]:
-        return sorted(self._store.agents.consumers(agent_id), key=lambda one: keys.key_part(one.consumer_id))[:most]
+    def board(self, agent_id: str, most: int) -> ports.Board:
+        board = self._store.agents.board(agent_id)
+        consumers = sorted(board.consumers, key=lambda one: keys.key_part(one.consumer_id))[:most]
+        return ports.Board(tuple(consumers), board.pause)
 
     def waiting(self, agent_id: str, most: int) -> int:
         with self._store.lock:
@@ -617,14 +645,14 @@ class FakeConnections(getattr(ports, "Connections", object)):  # earlier version
             found = {name: self._store.kept[name].execution for name in execution_ids if name in self._store.kept}
         return {name: tuple(execution.steps.values()) for name, execution in found.items()}
 
-    def _owners(self, kind: str, after: str, limit: int, more: Collection[str]) -> ports.Owners:
+    def _owners(self, kind: str, after: str, limit: int, more: Collection[str]) -> Owners:
         if after and not keys.OWNER_KEY.fullmatch(after):
             raise Invalid("the cursor is not one that this door has given")
         with self._store.lock:
             listed = [one for (of, one), at in self._store.seen.items() if of == kind and self._is_late(at)]
         names = {keys.key_part(name): name for name in (*listed, *more) if keys.key_part(name) > after}
-        page = tuple(ports.Owner(names[key], key) for key in sorted(names)[:limit])
-        return ports.Owners(page, page[-1].key if len(names) > limit else "")
+        page = tuple(Owner(names[key], key) for key in sorted(names)[:limit])
+        return Owners(page, page[-1].key if len(names) > limit else "")
 
     def _is_late(self, at_ms: int) -> bool:
         return (at_ms + 30 * DAY_MS) // 1000 > self._store.clock() / 1000

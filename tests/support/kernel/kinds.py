@@ -56,6 +56,13 @@ def about_to_be_taken(stage: KernelStage) -> str:
     return execution
 
 
+def paused(stage: KernelStage) -> str:
+    execution = nobody(stage)
+    stage.kernel.pause(AGENT, "it refunds twice", "mia")
+    stage.agent(AGENT)
+    return execution
+
+
 def left_after_an_answer(stage: KernelStage) -> str:
     """Its agent left while it was blocked, and the signal has come since."""
     execution = for_signal(stage)
@@ -163,6 +170,7 @@ KINDS = {
     "a process of its agent is connected and is about to get it": Kind(
         about_to_be_taken, f'agent "{AGENT}" to take it'
     ),
+    "operators have paused its agent": Kind(paused, f'agent "{AGENT}" to be resumed; it is paused'),
     "its agent has left, and what it waited for has come": Kind(
         left_after_an_answer, f'no agent "{AGENT}" is connected'
     ),

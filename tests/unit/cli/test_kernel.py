@@ -425,3 +425,20 @@ def test_an_id_cannot_act_on_a_terminal(door, capsys):
     for command in (["runners", "ls"], ["agents", "ls"], ["agents", "ls", "--json"]):
         assert main(command) == 0
         assert "\x1b" not in capsys.readouterr().out
+
+
+def test_an_agent_is_paused_and_the_list_says_so(door, capsys):
+    pause = {"at": "2026-03-02T08:11:05.000Z", "by": "mia", "reason": "it refunds twice", "resumed_at": None}
+    door.say("POST /v0/agents/a%20b/pause", {"agent_id": "a b", "pause": pause})
+    door.say("POST /v0/agents/a%20b/resume", {"agent_id": "a b", "pause": {**pause, "resumed_at": "later"}})
+    door.say("GET /v0/agents", {"agents": [{**DESK, "pause": pause}, {**DESK, "pause": None}], "next_cursor": ""})
+
+    assert main(["agents", "pause", "a b", "--reason", "it refunds twice"]) == 0
+    assert json.loads(capsys.readouterr().out)["pause"] == pause
+    assert main(["agents", "resume", "a b", "--reason", "mended"]) == 0
+    capsys.readouterr()
+    assert main(["agents", "ls"]) == 0
+
+    said = "desk  0 waiting  paused since 2026-03-02T08:11:05.000Z by mia: it refunds twice"
+    assert capsys.readouterr().out.splitlines() == [said, "desk  0 waiting"]
+    assert [body for *_, body, _ in door.asked[:2]] == [{"reason": "it refunds twice"}, {"reason": "mended"}]

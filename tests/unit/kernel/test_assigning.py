@@ -35,8 +35,8 @@ class Agents:
     claimed: dict[str, int] = field(default_factory=dict)
     looks: int = 0
 
-    def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
-        return self.board_now.consumers
+    def board(self, agent_id: str) -> ports.Board:
+        return ports.Board(self.board_now.consumers)
 
     def waiting(self, agent_id: str) -> list[ports.Waiting]:
         self.looks += 1

@@ -1,9 +1,13 @@
 """What the kernel door refuses, with the status, code and text prefix of each class (specification section 2.1)."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Final
 
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
+
+PAUSED_RETRY_SECONDS: Final = 30  # a person has paused the agent, and a person will resume it
 
 
 class KernelError(PieceworkError):
@@ -13,6 +17,7 @@ class KernelError(PieceworkError):
     status: ClassVar[int] = 500
     prefix: ClassVar[str] = ""
     details: dict[str, Json] | None = None
+    headers: Mapping[str, str] = MappingProxyType({})  # of the answer
 
     @property
     def text(self) -> str:
@@ -129,6 +134,15 @@ class ServiceUnavailable(KernelError):
     status = 503
     retryable = True
     prefix = "service unavailable: "
+
+
+class AgentPaused(ServiceUnavailable):
+    """Operators have paused the agent: it gets no new executions until they resume it."""
+
+    headers = MappingProxyType({"Retry-After": str(PAUSED_RETRY_SECONDS)})
+
+    def __init__(self, agent_id: str) -> None:
+        super().__init__(f"the agent {agent_id} is paused; try again later")
 
 
 class Internal(KernelError):

@@ -12,6 +12,7 @@ CLIENTS: Final[Roles] = frozenset({Role.CLIENT})
 AGENTS: Final[Roles] = frozenset({Role.AGENT})
 RUNNERS: Final[Roles] = frozenset({Role.RUNNER})
 APPROVERS: Final[Roles] = frozenset({Role.APPROVER})
+OPERATORS: Final[Roles] = frozenset({Role.OPERATOR})
 READERS: Final[Roles] = frozenset({Role.CLIENT, Role.APPROVER, Role.VIEWER, Role.OPERATOR})
 CANCELS: Final[Roles] = frozenset({Role.CLIENT, Role.OPERATOR})
 SIGNALS: Final = CLIENTS | APPROVERS  # an answer about a step needs the latter, any other signal the former

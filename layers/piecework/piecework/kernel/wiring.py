@@ -25,7 +25,7 @@ from piecework.errors import PieceworkError, SettingsError
 from piecework.extend.manifest import Bundle, load
 from piecework.kernel.hosted.wakes import Hosting, wakes
 from piecework.kernel.model.due_times import message_of
-from piecework.kernel.model.ports import Agents, Connections, Counters, Executions, Outbox, Runners, Stores
+from piecework.kernel.model.ports import Agents, Counters, Executions, Outbox, Runners, Stores
 from piecework.kernel.service.assigning import RoundRobin, assign
 from piecework.kernel.service.commits import Commits, Environment
 from piecework.kernel.service.dispatching import Queues, dispatch
@@ -44,12 +44,13 @@ from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.durable.due import Due, DueTimes, Looks
+    from piecework.kernel.connected.lists import Connected
+    from piecework.kernel.connected.ports import Connections
     from piecework.kernel.hosted.runs import Hosted
     from piecework.kernel.model.changes import Change
     from piecework.kernel.policy.rules import Policy
     from piecework.kernel.policy.verdicts import Call, Verdict
     from piecework.kernel.policy.windows import RateWindows
-    from piecework.kernel.service.connected import Connected
     from piecework.kernel.service.effects import Effect
     from piecework.kernel.service.notices import Notices
     from piecework.kernel.streams.liveness import Liveness
@@ -185,7 +186,7 @@ class KernelDoor:
     @cached_property
     def connected(self) -> Connected:
         """Lists who is connected."""
-        from piecework.kernel.service.connected import Connected
+        from piecework.kernel.connected.lists import Connected
 
         return Connected(self.connections, self.clock, self.hosted_names)
 

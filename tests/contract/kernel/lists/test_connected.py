@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from piecework.kernel.connected.lists import SHOWN, WAITING_COUNTED, WORK_SHOWN, Connected
 from piecework.kernel.errors import Invalid
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.state import Connection
-from piecework.kernel.service.connected import SHOWN, WAITING_COUNTED, WORK_SHOWN, Connected
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.stage import KernelStage
@@ -157,7 +157,7 @@ class TestConnections:
         again, linked = connect(store, clock, "triage"), link(store, clock, "geo-1")
 
         assert (again.since_ms, linked.since_ms) == (START_MS, START_MS)
-        assert [one.since_ms for one in store.connections.consumers("triage", 9)] == [START_MS]
+        assert [one.since_ms for one in store.connections.board("triage", 9).consumers] == [START_MS]
         assert [one.since_ms for one in store.connections.links("geo-1", 9)] == [START_MS]
         clock.move(12)
         assert connect(store, clock, "triage").since_ms == clock()
@@ -168,10 +168,10 @@ class TestConnections:
             connect(store, clock, "triage", f"c{number}")
             link(store, clock, "geo-1", f"c{number}")
 
-        assert [one.consumer_id for one in store.connections.consumers("triage", 3)] == ["c0", "c1", "c2"]
+        assert [one.consumer_id for one in store.connections.board("triage", 3).consumers] == ["c0", "c1", "c2"]
         assert [one.connection.consumer_id for one in store.connections.links("geo-1", 3)] == ["c0", "c1", "c2"]
-        assert len(store.connections.consumers("triage", 9)) == len(store.connections.links("geo-1", 9)) == 4
-        assert store.connections.consumers("nobody", 9) == store.connections.links("nobody", 9) == []
+        assert len(store.connections.board("triage", 9).consumers) == len(store.connections.links("geo-1", 9)) == 4
+        assert (store.connections.board("nobody", 9).consumers, store.connections.links("nobody", 9)) == ((), [])
 
     def test_what_waits_is_counted_and_what_is_worked_on_is_named_up_to_a_number(self, store, clock):
         stage = KernelStage(store=store, clock=clock)

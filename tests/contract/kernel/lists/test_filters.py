@@ -185,6 +185,7 @@ class TestCosts:
         stage = KernelStage(store=tables, clock=FakeClock(START_MS + 10**6))
         for number in range(8):
             stage.kernel.create("long", None, {"n": str(number), "long": "x" * 5_000})
+            stage.clock.move(1)
         counted.sent.clear()
 
         rows, then = tables.executions.rows(Filter(agent_id="long", labels={"n": "nobody's"}), None, 50)

@@ -14,6 +14,8 @@ TOKENS = ("setup", "ada", "bob")
 
 
 NO_EVENTS = {
+    "/v0/agents/{agent_id}/pause",
+    "/v0/agents/{agent_id}/resume",
     "/v0/runners/{runner_id}/capabilities",
     "/v0/runners/{runner_id}/tools",
     "/v0/runners/{runner_id}",

@@ -38,6 +38,8 @@ EXPECTED = {  # written down once more by hand: a slip in a declaration must not
     "GET /v0/executions/{execution_id}/stream": "client approver viewer operator",
     "GET /v0/approvals": "client approver viewer operator",
     "GET /v0/agents": "client approver viewer operator",
+    "POST /v0/agents/{agent_id}/pause": "operator",
+    "POST /v0/agents/{agent_id}/resume": "operator",
     "POST /v0/agents/intent": "agent",
     "POST /v0/agents/step-result": "agent",
     "GET /v0/agents/stream": "agent",

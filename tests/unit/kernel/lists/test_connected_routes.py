@@ -51,6 +51,7 @@ def test_an_agent_shows_its_consumers_their_work_and_how_many_executions_wait(de
                 "waiting": 0,
                 "more_waiting": False,
                 "hosted": None,
+                "pause": None,
             }
         ],
         "next_cursor": "",

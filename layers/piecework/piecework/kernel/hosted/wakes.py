@@ -7,12 +7,15 @@ and a look changes nothing but its clock, which wakes the executor once more.
 from collections.abc import Callable, Collection
 from typing import Final
 
+from piecework.kernel.errors import AgentPaused
 from piecework.kernel.model.changes import Change, HostedPush
 from piecework.kernel.model.hosted import HOSTED, is_idle
 from piecework.kernel.model.ports import Agents
 from piecework.kernel.model.state import Execution
 from piecework.kernel.service.assigning import MOST_AT_ONCE, Assign, RoundRobin
+from piecework.kernel.service.reasons import Service
 
+PAUSE_SEEN_MS: Final = 2_000  # so long may a process give a hosted agent work after its pause began
 ENDING_A_WAIT: Final = frozenset({"execution.assigned", "tool.result"})
 
 
@@ -30,22 +33,30 @@ class Hosting(RoundRobin):
     ) -> None:
         super().__init__(agents, clock, assign)
         self._names, self._can_wake = names, can_wake
+        self._seen = dict[str, tuple[int, bool]]()  # by hosted name: until when a look counts, and what it saw
 
     def is_hosted(self, agent_id: str) -> bool:
         """Whether the agent's id names a registered executor."""
         return agent_id in self._names
 
+    def service(self, agent_id: str) -> Service:
+        """Who is there to take the agent's executions; a registered executor always is."""
+        return Service(True, self._is_paused(agent_id)) if agent_id in self._names else super().service(agent_id)
+
     def choose(self, agent_id: str) -> str:
         """Who is given a new execution. A registered executor goes before connected agents."""
         if agent_id not in self._names:
             return super().choose(agent_id)
+        if self._is_paused(agent_id):
+            raise AgentPaused(agent_id)
         return HOSTED if self._can_wake else ""
 
     def give(self, execution: Execution) -> bool:
         """Give one waiting execution out; False when it keeps waiting."""
         if execution.agent_id not in self._names:
             return super().give(execution)
-        return self._can_wake and self._assign(execution.id, HOSTED, execution.agent_id)
+        is_free = self._can_wake and not self._is_paused(execution.agent_id)
+        return is_free and self._assign(execution.id, HOSTED, execution.agent_id)
 
     def offer(self, agent_id: str) -> int:
         """Give some waiting executions out; how many."""
@@ -53,8 +64,19 @@ class Hosting(RoundRobin):
             return super().offer(agent_id)
         if not self._can_wake:  # a stream of that name: whoever made the execution wait has it assigned
             return 0
-        waiting = self._agents.agent_queue(agent_id).waiting[:MOST_AT_ONCE]
+        queue = self._agents.agent_queue(agent_id)
+        waiting = () if queue.pause and queue.pause.is_on else queue.waiting[:MOST_AT_ONCE]
         return sum(self._assign(execution_id, HOSTED, agent_id) for execution_id in waiting)
+
+    def _is_paused(self, agent_id: str) -> bool:
+        """Whether a hosted agent is paused; nobody reads its board, so one look counts for a while."""
+        now = self._clock()
+        until, is_paused = self._seen.get(agent_id, (0, False))
+        if until <= now:
+            pause = self._agents.pause_of(agent_id)
+            is_paused = pause is not None and pause.is_on
+            self._seen[agent_id] = (now + PAUSE_SEEN_MS, is_paused)
+        return is_paused
 
 
 def wakes(change: Change) -> bool:

@@ -3,7 +3,7 @@
 The adapters lie in `kernel/store`, the in-memory twins in the tests' support; both pass the same contract tests.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from piecework.jsons import Json
@@ -19,7 +19,7 @@ from piecework.kernel.model.changes import (
 )
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.questions import Question
-from piecework.kernel.model.state import Connection, Execution, Forgotten, Status, Step
+from piecework.kernel.model.state import Connection, Execution, Forgotten, Pause, Status
 from piecework.values import dataclass, field
 
 Place = tuple[int, str]  # in a list of executions: created_at_ms and id
@@ -174,6 +174,19 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
+class Board:
+    """An agent's consumers and its last pause, read in one request."""
+
+    consumers: tuple[Consumer, ...]  # sorted by id; lapsed ones too
+    pause: Pause | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its pause holds."""
+        return self.pause is not None and self.pause.is_on
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """An execution that waits for a consumer."""
 
@@ -189,6 +202,7 @@ class AgentQueue:
     consumers: tuple[Consumer, ...]  # sorted by id; lapsed ones too
     turn: int  # the agent's round-robin counter
     waiting: tuple[str, ...]  # ids of executions that wait for a consumer, oldest first, at most 100
+    pause: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +260,19 @@ class Agents(Protocol):
 
     def find(self, agent_id: str, consumer_id: str) -> Consumer | None: ...
 
+    def board(self, agent_id: str) -> Board: ...
+
     def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
         """An agent's consumers, sorted by id; lapsed ones too."""
+
+    def pause_of(self, agent_id: str) -> Pause | None:
+        """The last pause of an agent, for one whose board nobody reads."""
+
+    def pause(self, agent_id: str, pause: Pause) -> Pause:
+        """Begin a pause; returns the one that holds, which is an earlier one where there is one."""
+
+    def resume(self, agent_id: str, at_ms: int, by: str, reason: str) -> Pause | None:
+        """End a pause; returns the last one, which may have ended before. None if there was none lately."""
 
     def waiting(self, agent_id: str) -> list[Waiting]:
         """Executions that wait for a consumer of an agent, oldest first, at most 100."""
@@ -350,53 +375,6 @@ class Runners(Protocol):
 
     def delete(self, runner_id: str) -> bool:
         """Remove a runner, its connections and its part of the directory; False when it was never seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """An agent or a runner that has had a connection lately."""
-
-    id: str
-    key: str  # its place in the list
-
-
-@dataclass(frozen=True, slots=True)
-class Owners:
-    """A page of them, and the key after which the next one begins; empty at the end."""
-
-    page: tuple[Owner, ...]
-    then: str
-
-
-class Connections(Protocol):
-    """What lists show of connections; each call is a bounded number of requests, whatever is stored."""
-
-    def agents(self, after: str, limit: int, hosted: Collection[str]) -> Owners:
-        """Agents that have connected in the last 30 days, and hosted ones, by key, strictly after that one.
-
-        A page may hold fewer than the limit, and even none, before the end.
-
-        Raises:
-            Invalid: no agent can have that key.
-        """
-
-    def runners(self, after: str, limit: int) -> Owners:
-        """The same of runners; one that was deleted is not among them."""
-
-    def consumers(self, agent_id: str, most: int) -> list[Consumer]:
-        """The first of an agent's consumers, lapsed ones too."""
-
-    def waiting(self, agent_id: str, most: int) -> int:
-        """How many executions wait for a consumer of the agent, counted up to that number."""
-
-    def sessions(self, agent_id: str, consumer_id: str, most: int) -> list[str]:
-        """The first of the executions that hold a session of this consumer."""
-
-    def links(self, runner_id: str, most: int) -> list[RunnerConnection]:
-        """Some of a runner's connections: that many, or fewer where they offer many tools."""
-
-    def steps(self, execution_ids: Sequence[str]) -> Mapping[str, tuple[Step, ...]]:
-        """The active steps of up to 100 executions; those that are gone are left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,23 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """That an agent gets no new work, by whose order and why; and that order's end, once it has one."""
+
+    at_ms: int
+    by: str
+    reason: str
+    resumed_ms: int | None = None
+    resumed_by: str = ""
+    resumed_reason: str = ""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it holds."""
+        return self.resumed_ms is None
+
+
+@dataclass(frozen=True, slots=True)
 class Execution:
     """The checkpoint of one execution."""
 

@@ -11,13 +11,15 @@ looks for markers. So one of the two sees the other, and whoever comes second is
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from piecework.kernel.errors import AgentPaused
 from piecework.kernel.model import commands
 from piecework.kernel.model.change_builder import Decision
 from piecework.kernel.model.changes import Change
-from piecework.kernel.model.ports import Agents, Consumer, Read, Waiting
+from piecework.kernel.model.ports import Agents, Board, Consumer, Read, Waiting
 from piecework.kernel.model.state import Execution
 from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.meeting import met
+from piecework.kernel.service.reasons import Service
 
 MOST_AT_ONCE: Final = 10  # executions given out by one offer; a stream writes them, then offers again
 CLAIM_MS: Final = 2_000  # a mark's life; an assignment gives up before
@@ -38,18 +40,26 @@ class RoundRobin:
         """Whether a registered executor serves the agent, and no consumer."""
         return False
 
-    def serves(self, agent_id: str) -> bool:
-        """Whether somebody is there to take the agent's executions; costs a request unless it is hosted."""
-        return self.is_hosted(agent_id) or bool(connected_at(self._agents.consumers(agent_id), self._clock()))
+    def service(self, agent_id: str) -> Service:
+        """Who is there to take the agent's executions; costs a request."""
+        board = self._agents.board(agent_id)
+        return Service(bool(connected_at(board.consumers, self._clock())), board.is_paused)
 
     def choose(self, agent_id: str) -> str:
-        """The connected consumer whose turn it is; empty when there is none."""
-        return self._next(agent_id, connected_at(self._agents.consumers(agent_id), self._clock()))
+        """The connected consumer whose turn it is; empty when there is none.
+
+        Raises:
+            AgentPaused: it gets no new executions.
+        """
+        board = self._agents.board(agent_id)
+        if board.is_paused:
+            raise AgentPaused(agent_id)
+        return self._next(agent_id, connected_at(board.consumers, self._clock()))
 
     def give(self, execution: Execution) -> bool:
         """Give one waiting execution to a connected consumer; False when nobody is there, or somebody else gives it."""
         agent_id = execution.agent_id
-        connected = connected_at(self._agents.consumers(agent_id), self._clock())
+        connected = self._takers(agent_id)
         if not connected or not self._claim(agent_id, Waiting(execution.id, execution.created_at_ms)):
             return False
         return self._assign(execution.id, self._next(agent_id, connected), agent_id)
@@ -61,7 +71,8 @@ class RoundRobin:
         """
         given, lost, unused = 0, 0, ""
         waiting = self._unclaimed(agent_id)
-        consumers = self._agents.consumers(agent_id) if waiting else ()
+        board = self._agents.board(agent_id) if waiting else Board(())
+        consumers = () if board.is_paused else board.consumers
         while waiting and given < MOST_AT_ONCE and lost < LOST_CLAIMS:
             if not (connected := connected_at(consumers, self._clock())):
                 break
@@ -77,6 +88,11 @@ class RoundRobin:
     def follow(self, change: Change) -> bool:
         """Give out an execution that a change has left waiting; False when it was not given."""
         return change.after.is_waiting and self.give(change.after)
+
+    def _takers(self, agent_id: str) -> list[Consumer]:
+        """The connected consumers of an agent that is not paused."""
+        board = self._agents.board(agent_id)
+        return [] if board.is_paused else connected_at(board.consumers, self._clock())
 
     def _unclaimed(self, agent_id: str) -> list[Waiting]:
         now = self._clock()

@@ -16,7 +16,7 @@ from piecework.kernel.model.ports import Agents, Details, Executions
 from piecework.kernel.model.state import Execution
 from piecework.kernel.service.assigning import FRESH_MS, RoundRobin
 from piecework.kernel.service.commits import Commits
-from piecework.kernel.service.reasons import waiting_for
+from piecework.kernel.service.reasons import Service, waiting_for
 from piecework.values import replace
 
 
@@ -37,6 +37,7 @@ class Creating:
 
         Raises:
             VersionConflict: there is an execution with the id that the command names.
+            AgentPaused: the agent gets no new executions.
         """
         now = self._around.clock()
         chosen = self._assigner.choose(command.agent_id)
@@ -47,8 +48,8 @@ class Creating:
         is_given, created = self._commits.store(change), change.after
         if is_given or self._was_too_late(created, now):
             created = self._executions.read(created.id).execution or created
-        is_served = bool(chosen) or self._assigner.is_hosted(command.agent_id)
-        waits = waiting_for(created, self._around.clock(), is_served=is_served)
+        service = Service(bool(chosen) or self._assigner.is_hosted(command.agent_id))
+        waits = waiting_for(created, self._around.clock(), service)
         return Details(created, command.input, None, command.again_of, waiting_for=waits)
 
     def again(self, ended: Details, id_: str, by: str) -> Details:

@@ -71,7 +71,8 @@ class DueTimers:
 
     def _recover(self, execution: Execution, now_ms: int) -> None:
         """Nobody has worked on it for the agent timeout: another consumer does, or it waits for one from the start."""
-        if not connected_at(self._agents.consumers(execution.agent_id), now_ms):
+        board = self._agents.board(execution.agent_id)
+        if board.is_paused or not connected_at(board.consumers, now_ms):
             self._commits.run_command(execution.id, Recover())
         elif execution.status is Status.RUNNING:
             self._assigner.give(execution)

@@ -6,7 +6,7 @@ connected. Why it failed is in the last event of its log, so executions that ear
 
 import json
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model import payloads
@@ -18,11 +18,18 @@ from piecework.values import replace
 FAILED: Final = "execution.failed"
 
 
+class Service(NamedTuple):
+    """Who takes the executions of an agent that nobody has."""
+
+    is_there: bool  # a connected consumer, or a registered executor
+    is_paused: bool = False
+
+
 class Reasons:
     """Adds the reasons to what is shown of an execution, with one bounded read where one is needed."""
 
-    def __init__(self, executions: Executions, serves: Callable[[str], bool], clock: Callable[[], int]) -> None:
-        self._executions, self._serves, self._clock = executions, serves, clock
+    def __init__(self, executions: Executions, service: Callable[[str], Service], clock: Callable[[], int]) -> None:
+        self._executions, self._service, self._clock = executions, service, clock
 
     def with_reasons(self, view: Details) -> Details:
         """The same execution with `error` and `waiting_for`, each where it has one."""
@@ -31,8 +38,8 @@ class Reasons:
             return view
         if execution.status is Status.FAILED:
             return replace(view, error=self._error(execution))
-        is_served = execution.is_waiting and self._serves(execution.agent_id)
-        return replace(view, waiting_for=waiting_for(execution, self._clock(), is_served=is_served))
+        service = self._service(execution.agent_id) if execution.is_waiting else Service(False)
+        return replace(view, waiting_for=waiting_for(execution, self._clock(), service))
 
     def _error(self, execution: Execution) -> str | None:
         """What its last event says; None when its log is being forgotten."""
@@ -42,16 +49,15 @@ class Reasons:
         return cast("payloads.ExecutionFailed", last[0].payload)["error"]
 
 
-def waiting_for(execution: Execution, now_ms: int, *, is_served: bool) -> str | None:
-    """What an execution waits for at this time; None when it has ended.
-
-    `is_served` says whether somebody is there to take it, which counts while nobody has it.
-    """
+def waiting_for(execution: Execution, now_ms: int, service: Service) -> str | None:
+    """What an execution waits for at this time; None when it has ended. The service counts while nobody has it."""
     if execution.status.is_terminal:
         return None
     if execution.is_waiting:
         agent = f"agent {_quoted(execution.agent_id)}"
-        return f"{agent} to take it" if is_served else f"no {agent} is connected"
+        if service.is_paused:
+            return f"{agent} to be resumed; it is paused"
+        return f"{agent} to take it" if service.is_there else f"no {agent} is connected"
     if execution.blocked is not None:
         return _answer(execution)
     if not execution.steps:

@@ -40,7 +40,7 @@ from piecework.kernel.model.ports import (
     Summary,
     VersionConflict,
 )
-from piecework.kernel.model.state import Execution, Status, Step
+from piecework.kernel.model.state import Execution, Pause, Status, Step
 from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.bulk import Bulk
@@ -73,10 +73,10 @@ class Kernel:
         windows: RateWindows,
     ) -> None:
         self._executions, self._agents, self._runners = stores.executions, stores.agents, stores.runners
-        self._commits, self._dispatcher = commits, dispatcher
+        self._commits, self._assigner, self._dispatcher = commits, assigner, dispatcher
         self._settings, self._around = commits.settings, commits.environment
         self._sessions = Sessions(stores.executions, stores.agents)
-        self._reasons = Reasons(stores.executions, assigner.serves, commits.clock)
+        self._reasons = Reasons(stores.executions, assigner.service, commits.clock)
         self._creating = Creating(stores.executions, stores.agents, commits, assigner)
         self._due_timers = DueTimers(stores, commits, assigner, dispatcher)
         self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
@@ -200,6 +200,17 @@ class Kernel:
         if found is None:
             raise NotFound("no such approval")
         return found
+
+    def pause(self, agent_id: str, reason: str, by: str = "") -> Pause:
+        """Give an agent no new work: creates are refused, and what waits goes on waiting. A pause that holds stays."""
+        return self._agents.pause(agent_id, Pause(self._around.clock(), by, reason))
+
+    def resume(self, agent_id: str, reason: str, by: str = "") -> Pause | None:
+        """Give an agent work again, some of what waits at once; its last pause, None if there was none lately."""
+        pause = self._agents.resume(agent_id, self._around.clock(), by, reason)
+        with suppress(PieceworkError):  # its streams find what waits
+            self._assigner.offer(agent_id)
+        return pause
 
     def intent(
         self, execution_id: str, session_id: str, intent: Intent, by: str = "", reports: tuple[Report, ...] = ()

@@ -16,13 +16,20 @@ from piecework.aws.writes import ABSENT, Key, at, new_write
 from piecework.durable.due import Due, DueTimes
 from piecework.errors import Unavailable
 from piecework.kernel.model.due_times import AGENT_DUE, pair_id
-from piecework.kernel.model.ports import AgentQueue, Agents, Consumer, Waiting
+from piecework.kernel.model.ports import AgentQueue, Agents, Board, Consumer, Waiting
+from piecework.kernel.model.state import Pause
 from piecework.kernel.settings import NAME_KEPT_MS
 from piecework.kernel.store import keys, leases
 from piecework.kernel.store.outbox import empty
 
 BOARD_PAGE: Final = 200  # consumers and waiting executions read at once
 MOST_WAITING: Final = 100
+NOT_PAUSED: Final = f"{ABSENT} OR is_paused <> :true"
+PAUSED: Final = "is_paused = :on"
+RESUME: Final = (
+    "SET is_paused = :off, expires_at = :expires_at, "
+    "resumed_at = :resumed_at, resumed_by = :resumed_by, resumed_reason = :resumed_reason"
+)
 
 
 class KernelAgents(Agents):
@@ -66,9 +73,28 @@ class KernelAgents(Agents):
         item = self._table.get(*keys.consumer(agent_id, consumer_id))
         return consumer_from(item) if item else None
 
+    def board(self, agent_id: str) -> Board:
+        return board_from(self._table.query(keys.agent(agent_id), before=keys.TURN, page=BOARD_PAGE))
+
     def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
-        rows = self._table.query(keys.agent(agent_id), before=keys.TURN, page=BOARD_PAGE)
-        return _by_id(map(consumer_from, rows))
+        return self.board(agent_id).consumers
+
+    def pause_of(self, agent_id: str) -> Pause | None:
+        row = self._table.get(*keys.pause(agent_id))
+        return pause_from(row) if row else None
+
+    def pause(self, agent_id: str, pause: Pause) -> Pause:
+        leases.note(self._table, keys.AGENTS, agent_id, None, self._clock())
+        item = pause_item(agent_id, pause) | {"write": new_write()}
+        put = self._table.put(item, NOT_PAUSED, {"true": True})
+        return pause if put.done else pause_from(put.row)
+
+    def resume(self, agent_id: str, at_ms: int, by: str, reason: str) -> Pause | None:
+        expires = (at_ms + leases.LISTED_MS) // 1000
+        ended = {"resumed_at": at_ms, "resumed_by": by, "resumed_reason": reason}
+        values = {**ended, "off": False, "expires_at": expires, "on": True}
+        done = self._table.update(keys.pause(agent_id), RESUME, values, PAUSED, ours=ended, returning=True)
+        return pause_from(done.row) if done.row else None
 
     def waiting(self, agent_id: str) -> list[Waiting]:
         rows = self._table.query(keys.agent(agent_id), after=keys.WAITING, page=MOST_WAITING)
@@ -77,9 +103,12 @@ class KernelAgents(Agents):
     def agent_queue(self, agent_id: str) -> AgentQueue:
         consumers: list[Consumer] = []
         turn, waiting = 0, list[str]()
+        pause: Pause | None = None
         for row in self._table.query(keys.agent(agent_id), page=BOARD_PAGE):
             sk = row["sk"]
-            if sk.startswith(keys.CONSUMERS):
+            if sk == keys.CONSUMERS:
+                pause = pause_from(row)
+            elif sk.startswith(keys.CONSUMERS):
                 consumers.append(consumer_from(row))
             elif sk == keys.TURN:
                 turn = row["turn"]
@@ -87,7 +116,7 @@ class KernelAgents(Agents):
                 waiting.append(_waiting(row).execution_id)
                 if len(waiting) == MOST_WAITING:
                     break
-        return AgentQueue(_by_id(consumers), turn, tuple(waiting))
+        return AgentQueue(_by_id(consumers), turn, tuple(waiting), pause)
 
     def next_turn(self, agent_id: str) -> int:
         key = keys.agent(agent_id), keys.TURN
@@ -122,6 +151,32 @@ class KernelAgents(Agents):
         if not self.agent_queue(consumer.agent_id).consumers:
             self._table.delete((keys.agent(consumer.agent_id), keys.TURN))
         return True
+
+
+def board_from(rows: Iterable[Item]) -> Board:
+    """What the rows of consumers tell, and that of a pause before them."""
+    consumers, pause = list[Consumer](), None
+    for row in rows:
+        if row["sk"] == keys.CONSUMERS:
+            pause = pause_from(row)
+        else:
+            consumers.append(consumer_from(row))
+    return Board(_by_id(consumers), pause)
+
+
+def pause_item(agent_id: str, pause: Pause) -> Item:
+    """A pause that begins, in a row that earlier code reads as a consumer that has lapsed."""
+    lapsed = Consumer(agent_id, "", 0, 0, is_open=False)
+    told = {"is_paused": True, "paused_at": pause.at_ms, "paused_by": pause.by, "paused_reason": pause.reason}
+    return _item(lapsed) | at(keys.pause(agent_id)) | told
+
+
+def pause_from(item: Item) -> Pause:
+    """A stored pause."""
+    begun = item["paused_at"], item["paused_by"], item["paused_reason"]
+    if item["is_paused"]:
+        return Pause(*begun)
+    return Pause(*begun, item["resumed_at"], item["resumed_by"], item["resumed_reason"])
 
 
 def _key(consumer: Consumer) -> Key:

@@ -12,7 +12,8 @@
 |                 | HIST#version          | terminal attempts of steps that one command noted                      |
 |                 | KEY#digest            | the answer to an intent with an idempotency key                        |
 | SESS#session    | SESS                  | the execution it was given for (TTL)                                   |
-| AGENT#…         | C#…                   | a consumer                                                             |
+| AGENT#…         | C#                    | the agent's last pause, which earlier code takes for a lapsed consumer |
+|                 | C#…                   | a consumer                                                             |
 |                 | T                     | the round-robin counter                                                |
 |                 | W#created#execution   | an execution that waits for a consumer                                 |
 | NAMES#…         | …                     | a name of a token by which the agent has connected (TTL)               |
@@ -142,6 +143,11 @@ def agent(agent_id: str) -> str:
 def consumer(agent_id: str, consumer_id: str) -> Key:
     """A consumer."""
     return agent(agent_id), CONSUMERS + key_part(consumer_id)
+
+
+def pause(agent_id: str) -> Key:
+    """An agent's last pause: the first row of its board, so that who looks at the consumers reads it, too."""
+    return agent(agent_id), CONSUMERS
 
 
 def served(agent_id: str, name: str) -> Key:

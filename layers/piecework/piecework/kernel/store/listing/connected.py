@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 
 from piecework.aws.table import PRIMARY, Table
+from piecework.kernel.connected.ports import Connections, Owner, Owners
 from piecework.kernel.errors import Invalid
-from piecework.kernel.model.ports import Connections, Consumer, Owner, Owners, RunnerConnection
+from piecework.kernel.model.ports import Board, RunnerConnection
 from piecework.kernel.model.state import Step
 from piecework.kernel.store import keys
-from piecework.kernel.store.agents import consumer_from
+from piecework.kernel.store.agents import board_from
 from piecework.kernel.store.items import execution_from
 from piecework.kernel.store.links import linked_from
 from piecework.kernel.store.listing.merging import merged
@@ -32,9 +33,10 @@ class KernelConnections(Connections):
     def runners(self, after: str, limit: int) -> Owners:
         return self._owners(keys.RUNNERS, after, limit, ())
 
-    def consumers(self, agent_id: str, most: int) -> list[Consumer]:
-        part = self._table.part(keys.agent(agent_id), most, before=keys.TURN)
-        return [consumer_from(row) for row in part.rows]
+    def board(self, agent_id: str, most: int) -> Board:
+        part = self._table.part(keys.agent(agent_id), most + 1, before=keys.TURN)
+        board = board_from(part.rows)
+        return Board(board.consumers[:most], board.pause)
 
     def waiting(self, agent_id: str, most: int) -> int:
         return len(self._table.part(keys.agent(agent_id), most, after=keys.WAITING).rows)

@@ -7,9 +7,10 @@ consumer whose work is shown; all jobs of a page are looked up together. So it c
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeVar
 
+from piecework.kernel.connected.ports import Connections, Owner, Owners
 from piecework.kernel.model.hosted import HOSTED
-from piecework.kernel.model.ports import Connections, Consumer, Owner, RunnerConnection
-from piecework.kernel.model.state import Step
+from piecework.kernel.model.ports import Board, Consumer, RunnerConnection
+from piecework.kernel.model.state import Pause, Step
 from piecework.kernel.wire.cursors import key_cursor, text_of
 from piecework.values import dataclass
 
@@ -47,6 +48,7 @@ class AgentShown:
     waiting: int  # executions, at most `WAITING_COUNTED`
     more_waiting: bool
     hosted: Some | None
+    pause: Pause | None  # the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,8 @@ class Connected:
             Invalid: this door did not give the cursor out.
         """
         owners = self._connections.agents(text_of(cursor), limit, self._hosted)
-        page, then = _filled(owners.page, owners.then, lambda id_: self._connections.consumers(id_, SHOWN + 1))
-        return [self._agent(owner.id, consumers) for owner, consumers in page], key_cursor(then)
+        page, then = _filled(owners, lambda id_: self._connections.board(id_, SHOWN + 1), _size)
+        return [self._agent(owner.id, board) for owner, board in page], key_cursor(then)
 
     def runners(self, cursor: str, limit: int) -> tuple[list[RunnerShown], str]:
         """A page of runners, and the cursor of the next one; empty when there is none.
@@ -90,21 +92,22 @@ class Connected:
             Invalid: this door did not give the cursor out.
         """
         owners = self._connections.runners(text_of(cursor), limit)
-        page, then = _filled(owners.page, owners.then, lambda id_: self._connections.links(id_, SHOWN + 1))
+        page, then = _filled(owners, lambda id_: self._connections.links(id_, SHOWN + 1), len)
         executions = {linked.execution_id for _, links in page for linked in links[:SHOWN] if linked.job_id}
         steps = self._connections.steps(sorted(executions)) if executions else {}
         active = [step for of_one in steps.values() for step in of_one]
         return [self._runner(owner.id, links, active) for owner, links in page], key_cursor(then)
 
-    def _agent(self, agent_id: str, consumers: Sequence[Consumer]) -> AgentShown:
+    def _agent(self, agent_id: str, board: Board) -> AgentShown:
         waiting = self._connections.waiting(agent_id, WAITING_COUNTED + 1)
         return AgentShown(
             agent_id,
-            tuple(self._consumer(consumer) for consumer in consumers[:SHOWN]),
-            len(consumers) > SHOWN,
+            tuple(self._consumer(consumer) for consumer in board.consumers[:SHOWN]),
+            len(board.consumers) > SHOWN,
             min(waiting, WAITING_COUNTED),
             waiting > WAITING_COUNTED,
             self._work(agent_id, HOSTED) if agent_id in self._hosted else None,
+            board.pause,
         )
 
     def _consumer(self, consumer: Consumer) -> ConsumerShown:
@@ -125,17 +128,21 @@ class Connected:
 
 
 def _filled(
-    owners: Sequence[Owner], then: str, connections_of: Callable[[str], Sequence[T]]
-) -> tuple[list[tuple[Owner, Sequence[T]]], str]:
+    owners: Owners, found_of: Callable[[str], T], size_of: Callable[[T], int]
+) -> tuple[list[tuple[Owner, T]], str]:
     """Owners with their connections until a page is full of these, at least one, and the key of the last one."""
-    page, size = list[tuple[Owner, Sequence[T]]](), 0
-    for owner in owners:
-        found = connections_of(owner.id)
-        size += len(found)
+    page, size = list[tuple[Owner, T]](), 0
+    for owner in owners.page:
+        found = found_of(owner.id)
+        size += size_of(found)
         if page and size > SHOWN:
             return page, page[-1][0].key
         page.append((owner, found))
-    return page, then
+    return page, owners.then
+
+
+def _size(board: Board) -> int:
+    return len(board.consumers)
 
 
 def _step_of(linked: RunnerConnection, active: Sequence[Step]) -> Step | None:

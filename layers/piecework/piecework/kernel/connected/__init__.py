@@ -1,0 +1,1 @@
+"""Who is connected to the kernel door: lists for operators."""
