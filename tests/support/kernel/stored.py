@@ -2,7 +2,7 @@
 
 `stored/kernel_7a1e751.json` holds executions by name: `asked` (its first call waits for a person), `asked_twice`
 (answered twice, and waiting again), `granted` (a local call that a person let through), `many` (queued jobs; its
-checkpoint is packed), `ended`.
+checkpoint is packed), `ended`, `failed`, `signal` (waits for one), `pending` (its agent has never connected).
 """
 
 import base64
