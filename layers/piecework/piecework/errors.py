@@ -21,6 +21,7 @@ with the module of each class that is not here:
         KernelError                         kernel.errors
             Conflict                        kernel.errors
                 AlreadyDecided              kernel.errors
+                CountChanged                kernel.errors
                 ExecutionBlocked            kernel.errors
                 ExecutionTainted            kernel.errors
                 ExecutionTerminal           kernel.errors
@@ -30,6 +31,7 @@ with the module of each class that is not here:
             Invalid                         kernel.errors
             NotFound                        kernel.errors
             ServiceUnavailable              kernel.errors
+                AgentPaused                 kernel.errors
             Unauthorized                    kernel.errors
                 SessionExpired              kernel.errors
                 SessionNotFound             kernel.errors

@@ -14,11 +14,11 @@ def test_without_tokens_the_door_does_not_start_on_aws(env):
         OpsDoor(env).ready("access")
 
 
-def test_on_a_local_machine_it_starts_open_and_says_so(capsys):
+def test_on_a_local_machine_it_starts_open_and_says_so(caplog):
     access = OpsDoor({**LOCAL, "POWERTOOLS_SERVICE_NAME": "ops"}).access
 
     assert access.caller("").name == ""
-    assert "door_is_open" in capsys.readouterr().out
+    assert "door_is_open" in caplog.messages
 
 
 @pytest.mark.parametrize(
