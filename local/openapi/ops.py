@@ -20,7 +20,7 @@ from piecework.worker.webhook.webhooks import MOST_TRIES
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))
-}
+} | {429: ["rate_limited"]}  # the edge's own
 RESEND: Final = "/ops/tasks/{contract_id}/webhooks/{event_id}/resend"
 LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redrive"))
 KEY: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
@@ -247,7 +247,7 @@ TAGS: Final = {  # the second words of the paths
     "tasks": "hired tasks",
     "status": "what is deployed, and how it stands",
 }
-ALWAYS: Final = (500, 503)
+ALWAYS: Final = (429, 500, 503)  # 429 is the edge's
 GUARDED: Final = (401, 403)
 
 

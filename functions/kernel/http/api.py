@@ -53,7 +53,9 @@ async def _bug(request: Request, error: Exception) -> Response:
 def _allowed(request: Request) -> set[str]:
     path = request.scope["path"]
     found = {"GET"} if path in STREAMS or _is_monitor(path) else set()  # another function's
-    return found.union(*(route.methods for route in ROUTES if route.matches(request.scope)[0] is not Match.NONE))
+    matching = [route for route in ROUTES if route.matches(request.scope)[0] is not Match.NONE]
+    literal = [route for route in matching if route.path == path]  # its name goes before an id that is spelled so
+    return found.union(*(route.methods for route in literal or matching))
 
 
 def _is_monitor(path: str) -> bool:

@@ -104,3 +104,8 @@ def test_cancel_all_takes_every_condition_that_is_given(desk, batch, which, hit)
     assert ask(desk, labels=label, confirm=len(hit), **which).json()["cancelled"] == len(hit)
 
     assert [place for place, execution in enumerate(executions) if desk.status(execution) == "cancelled"] == hit
+
+
+def test_cancel_all_allows_post_alone(desk):
+    """An execution's id is not spelled so, and the document has no other method."""
+    assert desk.client.put("/v0/executions/cancel").headers["allow"] == "POST"
