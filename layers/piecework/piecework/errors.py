@@ -147,7 +147,7 @@ class Unauthorized(PieceworkError):
 
 
 class Forbidden(PieceworkError):
-    """The caller is known, and none of its roles allows this."""
+    """The caller is known, and its roles do not allow this."""
 
     code = "forbidden"
 

@@ -1,7 +1,6 @@
 """One contract for the lists of agents and runners, held against the fakes and against DynamoDB; what a page costs."""
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from piecework.kernel.connected.lists import SHOWN, WAITING_COUNTED, WORK_SHOWN,
 from piecework.kernel.errors import Invalid
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.state import Connection
+from tests.support.counted import Counted
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.stage import KernelStage
@@ -21,20 +21,6 @@ LEASE_MS = 12_000
 DAY = 86_400
 ODD = 'a b/ü#😀"' + "x" * 200
 OLD_ROWS = Path(__file__).parents[3] / "support" / "stored" / "kernel_connections_7a1e751.json"
-
-
-class Counted:
-    """A client that counts its requests."""
-
-    def __init__(self, client: Any) -> None:
-        self._client, self.sent = client, Counter[str]()
-
-    def __getattr__(self, name: str) -> Any:
-        def call(**given: Any) -> Any:
-            self.sent[name] += 1
-            return getattr(self._client, name)(**given)
-
-        return call
 
 
 @pytest.fixture

@@ -1,12 +1,10 @@
 """Pausing an agent: one contract for the fakes and for DynamoDB, what it does to work, and what it costs."""
 
-from collections import Counter
-from typing import Any
-
 import pytest
 
 from piecework.kernel.errors import AgentPaused
 from piecework.kernel.model.state import Pause, Status
+from tests.support.counted import Counted
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.stage import KernelStage
@@ -14,20 +12,6 @@ from tests.support.kernel.tables import new_tables
 from tests.support.lost_answers import LostAnswers
 
 AGENT = "triage"
-
-
-class Counted:
-    """A client that counts its requests."""
-
-    def __init__(self, client: Any) -> None:
-        self._client, self.sent = client, Counter[str]()
-
-    def __getattr__(self, name: str) -> Any:
-        def call(**given: Any) -> Any:
-            self.sent[name] += 1
-            return getattr(self._client, name)(**given)
-
-        return call
 
 
 @pytest.fixture

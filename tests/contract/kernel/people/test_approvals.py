@@ -1,6 +1,5 @@
 """Approvals as people see them, over the stores in memory and over DynamoDB: what is asked, what was answered."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from piecework.kernel.errors import Invalid, NotFound
 from piecework.kernel.model.questions import HIDDEN, LISTED
 from piecework.kernel.store import keys
 from piecework.kernel.wire.frames import event_body
+from tests.support.counted import Counted
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store
 from tests.support.kernel.policies import a_policy
@@ -32,27 +32,13 @@ GATES = """
 MIA = parse_roles("").caller("mia")
 
 
-class Counting:
-    """A client that counts its requests."""
-
-    def __init__(self, client: Any) -> None:
-        self._client, self.sent = client, Counter[str]()
-
-    def __getattr__(self, name: str) -> Any:
-        def call(**given: Any) -> Any:
-            self.sent[name] += 1
-            return getattr(self._client, name)(**given)
-
-        return call
-
-
 @pytest.fixture(params=["fake", "dynamodb"])
 def stage(request):
     clock = FakeClock(START_MS)
     if request.param == "fake":
         return KernelStage(clock=clock, store=new_store(clock), policy=a_policy(GATES))
     aws = request.getfixturevalue("embedded_aws")
-    client = Counting(aws.client("dynamodb"))
+    client = Counted(aws.client("dynamodb"))
     stage = KernelStage(clock=clock, store=new_tables(aws, clock, client=client), policy=a_policy(GATES))
     stage.sent = client.sent
     return stage
@@ -196,7 +182,7 @@ def test_answers_of_forgotten_executions_are_in_no_list_and_hide_none_behind_the
 
 def test_private_arguments_stay_private_while_their_execution_is_being_forgotten(stage):
     if not hasattr(stage, "sent"):
-        pytest.skip("DynamoDB removes rows one by one")
+        pytest.skip("the fake forgets an execution in one step; only DynamoDB removes its rows one by one")
     private, plain = asking(stage, "mail.send"), asking(stage)
     for asked in (private, plain):
         row = dict(zip(("pk", "sk"), ({"S": part} for part in keys.asked(*asked)), strict=True))
@@ -210,7 +196,7 @@ def test_private_arguments_stay_private_while_their_execution_is_being_forgotten
 
 def test_an_answer_that_comes_while_one_is_shown_is_not_taken_for_none(stage, monkeypatch):
     if not hasattr(stage, "sent"):
-        pytest.skip("DynamoDB reads rows one by one")
+        pytest.skip("the fake reads in one step; only DynamoDB reads rows one by one")
     asked = asking(stage)
     answer(stage, asked, approved=True)
     find, torn = Table.find, []
@@ -256,7 +242,7 @@ def test_steps_that_nobody_was_asked_about_are_no_approvals(stage):
 
 def test_a_page_costs_two_requests_however_much_is_stored(stage):
     if not hasattr(stage, "sent"):
-        pytest.skip("counts requests to DynamoDB")
+        pytest.skip("the fake sends no requests that could be counted")
     for number in range(30):
         asked = asking(stage, arguments={"text": "x" * 5_000})
         if number % 2:

@@ -41,5 +41,5 @@ class Notice(NamedTuple):
         what, _, rest = due.id.partition(".")
         execution_id, parted, step_id = rest.partition(".")
         if due.kind != NOTICE_DUE or what not in tuple(What) or not parted:
-            raise BadRequest("this due time is no notice")
+            raise BadRequest("this due time is not a notice")
         return execution_id, cls(What(what), step_id)

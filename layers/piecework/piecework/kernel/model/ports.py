@@ -272,7 +272,7 @@ class Agents(Protocol):
         """Begin a pause; returns the one that holds, which is an earlier one where there is one."""
 
     def resume(self, agent_id: str, at_ms: int, by: str, reason: str) -> Pause | None:
-        """End a pause; returns the last one, which may have ended before. None if there was none lately."""
+        """End a pause; returns the last one, which may have ended before. None if the agent was not paused lately."""
 
     def waiting(self, agent_id: str) -> list[Waiting]:
         """Executions that wait for a consumer of an agent, oldest first, at most 100."""

@@ -32,7 +32,7 @@ class Notices:
         """Publish the notice that a due time carries: `told`, or `gone` where its execution is forgotten.
 
         Raises:
-            BadRequest: the due time is no notice.
+            BadRequest: the due time is not a notice.
             PieceworkError: it was not published.
         """
         execution_id, notice = Notice.of(due)

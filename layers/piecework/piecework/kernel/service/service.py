@@ -206,7 +206,7 @@ class Kernel:
         return self._agents.pause(agent_id, Pause(self._around.clock(), by, reason))
 
     def resume(self, agent_id: str, reason: str, by: str = "") -> Pause | None:
-        """Give an agent work again, some of what waits at once; its last pause, None if there was none lately."""
+        """Give an agent work again, some of what waits at once; its last pause, None if it was not paused lately."""
         pause = self._agents.resume(agent_id, self._around.clock(), by, reason)
         with suppress(PieceworkError):  # its streams find what waits
             self._assigner.offer(agent_id)

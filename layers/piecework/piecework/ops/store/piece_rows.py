@@ -37,7 +37,7 @@ class PieceRowsTable(PieceRows):
 
     def read(self, key: str) -> Piece | None:
         row = self._table.get(key)
-        return from_item(row) if row and "state" in row else None  # a step has none
+        return from_item(row) if row and "state" in row else None  # a step does not have one
 
     def steps(self, key: str, limit: int) -> list[StepRow]:
         found = self._table.query(steps_of(key), page=limit, index=INDEX)
