@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from piecework.kernel.model.state import Status
+from tests.support.counted import Counted
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.stage import KernelStage, Line
 from tests.support.kernel.tables import KernelTables, new_tables
@@ -20,27 +20,6 @@ LIFE_AT_MOST = 8  # from the create to the end
 CALL_AT_MOST = 12  # a remote call: two looks for a connection, when all are busy
 RESULT_AT_MOST = 13  # a result: with the hand-out of the next job
 CROWD = 32
-
-
-class Counted:
-    """A client that counts what it sends."""
-
-    def __init__(self, client: Any) -> None:
-        self._client, self._lock, self.sent = client, threading.Lock(), Counter[str]()
-
-    def __getattr__(self, name: str) -> Any:
-        def call(**given: Any) -> Any:
-            with self._lock:
-                self.sent[name] += 1
-            return getattr(self._client, name)(**given)
-
-        return call
-
-    def take(self) -> int:
-        """Requests since the last look."""
-        with self._lock:
-            total, self.sent = self.sent.total(), Counter()
-        return total
 
 
 @pytest.fixture(scope="module")
