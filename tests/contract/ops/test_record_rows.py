@@ -68,6 +68,17 @@ def test_records_stand_on_their_own_day_and_before_a_place(rows):
     assert [row for shard in SHARDS for row in rows.rows(START_MS // DAY_MS, shard, before, 8)] == []
 
 
+def test_a_record_of_a_later_release_is_read_without_what_this_one_does_not_know(embedded_aws):
+    client, name = embedded_aws.client("dynamodb"), embedded_aws.new_table()
+    rows = RecordRowsTable(client, name)
+    rows.put(RECORD, START_MS // 1000 + 9)
+    [row] = client.scan(TableName=name)["Items"]
+    written = {**json.loads(row["record"]["S"]), "since": "a later release"}
+    client.put_item(TableName=name, Item={**row, "record": {"S": json.dumps(written)}})
+
+    assert standing(rows) == [RECORD]
+
+
 @pytest.fixture
 def queues(embedded_aws):
     sqs = embedded_aws.client("sqs")
@@ -195,6 +206,17 @@ def test_every_try_is_kept_with_its_status_and_time_through_a_restart(hooked):
     tries = [(made.attempt, made.status) for made in found.tries]
     assert tries == [(1, 500), (2, None), (3, 200), (1, 200)]
     assert {made.at_ms for made in found.tries} == {START_MS}
+
+
+def test_a_try_of_a_later_release_is_read_without_what_this_one_does_not_know(hooked):
+    hooked.sender.handle(Try("ctr_1", "evt_1"))
+    client, table = hooked.deliveries._table._client, hooked.deliveries._table.name
+    [row] = client.scan(TableName=table)["Items"]
+    longer = [[*made, "since a later release"] for made in json.loads(row["tries"]["S"])]
+    client.put_item(TableName=table, Item={**row, "tries": {"S": json.dumps(longer)}})
+
+    [made] = hooked.deliveries.read("ctr_1", "evt_1").tries
+    assert (made.attempt, made.status, made.at_ms) == (1, 500, START_MS)
 
 
 def test_no_more_tries_are_kept_than_are_shown():

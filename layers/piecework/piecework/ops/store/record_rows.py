@@ -10,6 +10,7 @@ from piecework.aws.listed import BY_DAY, keys_of
 from piecework.aws.table import THE_RESULTS, Index, Table
 from piecework.aws.writes import ABSENT
 from piecework.jsons import Json, canonical, loads
+from piecework.jsons.stored import known
 from piecework.ops.listing import Row
 from piecework.ops.records import Record, RecordRows
 
@@ -54,4 +55,4 @@ def _pk(record_id: str) -> str:
 
 def _record(row: Row) -> Record:
     outcome = loads(row["outcome"]) if "outcome" in row else None
-    return Record(**{**loads(row["record"]), "outcome": outcome})
+    return known(Record, {**loads(row["record"]), "outcome": outcome})

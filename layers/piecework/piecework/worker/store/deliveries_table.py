@@ -82,7 +82,7 @@ def to_item(delivery: Delivery, expires_at: int) -> Item:
 
 def tries_of(item: Item) -> tuple[Made, ...]:
     """The tries that a row keeps; none where earlier code wrote it."""
-    return tuple(Made(*made) for made in loads(item.get("tries", "[]")))
+    return tuple(Made(*made[: len(Made._fields)]) for made in loads(item.get("tries", "[]")))
 
 
 def from_item(item: Item) -> Delivery:
