@@ -15,8 +15,8 @@ from piecework.ops.records import REASON_CHARACTERS
 from piecework.ops.status import DOORS, QUEUES, SHOWN
 from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, NOT_KEPT, STATES, TOTALS
 from piecework.ops.verbs import MOST_LETTERS
+from piecework.webhooks.deliveries import MOST_TRIES
 from piecework.worker.record.values import PaymentStatus
-from piecework.worker.webhook.webhooks import MOST_TRIES
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))

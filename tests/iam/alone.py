@@ -12,8 +12,9 @@ from local.gateway.lambdas.recording import Recorder
 from local.gateway.lambdas.variables import ROOT, of_function
 from local.gateway.routes import Function, api_of
 from local.gateway.sources import _invocation
-from piecework.worker.store.deliveries_table import DeliveriesTable
-from piecework.worker.webhook.webhooks import GONE, Delivery, Sender, Try
+from piecework.webhooks.deliveries import Delivery, Try
+from piecework.webhooks.sending import GONE, Sender
+from piecework.webhooks.store import DeliveriesTable
 from tests.support.aws_calls import folder
 from tests.support.machine import Aws
 

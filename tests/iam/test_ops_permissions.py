@@ -8,11 +8,11 @@ import pytest
 
 from piecework.clock import now_in_ms
 from piecework.ops.status import QUEUES
+from piecework.webhooks.deliveries import Delivery, DeliveryState
+from piecework.webhooks.store import DeliveriesTable
 from piecework.worker.contract.contracts import record_of
 from piecework.worker.store.contracts_table import ContractsTable
-from piecework.worker.store.deliveries_table import DeliveriesTable
 from piecework.worker.store.executions_table import ExecutionsTable
-from piecework.worker.webhook.webhooks import Delivery, DeliveryState
 from tests.support.aws_calls import recorded
 from tests.support.ops.tasks import a_task
 from tests.support.roles import FUNCTION, refused, template_with, unused

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
+from piecework.webhooks.sending import LADDER_SECONDS
 from piecework.worker.door import ROUTES
 from piecework.worker.errors import CODES
 from piecework.worker.payment.counts import LONG_LOOKS, SettlementCounts
 from piecework.worker.payment.settlement import NotPaid, Paid, Wait
 from piecework.worker.settings import WorkerSettings
-from piecework.worker.webhook.webhooks import LADDER_SECONDS
 
 FUNCTIONS = ["Hire", "Contracts", "Task", "Webhook", "WorkerStreams", "WorkerDue"]
 SERVED_BY = {

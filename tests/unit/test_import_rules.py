@@ -19,8 +19,9 @@ NETWORK = {"urllib3", "requests", "httpx", "h11"}
 MOST_MODULES = 16
 DOORS = {"runtime", "worker", "kernel", "ops"}
 LIBRARIES = {  # what a room may use beside the standard library and `LAYERS`
-    "worker": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "standardwebhooks", "jwt", "cryptography"},
+    "worker": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "jwt", "cryptography"},
     "kernel": {"yaml", "re2"},
+    "webhooks": {"standardwebhooks"},
     "net": {"h11"},  # the one way out: whoever calls somebody else goes through it
     "aws": AWS,
 }
@@ -35,6 +36,7 @@ SHARED = {
     "schemas",
     "edge",
     "net",
+    "webhooks",
     "extend",
     "durable",
     "samples",
@@ -50,6 +52,7 @@ MAY_USE = {  # room: the rooms of the package that it may know
     "settings": {"errors"},
     "edge": {"errors", "jsons"},
     "net": {"errors", "jsons", "reasons"},
+    "webhooks": {"chance", "clock", "errors", "jsons", "reasons", "net"},
     "schemas": {"errors", "jsons"},
     "extend": {"errors", "jsons"},
     "samples": {"jsons", "schemas", "extend"},
@@ -68,7 +71,7 @@ COMPOSITION_ROOTS = {
     "piecework.kernel.wiring",
     "piecework.ops.wiring",
 }
-STORES = {f"piecework.{door}.store" for door in DOORS}  # a door's adapters
+STORES = {f"piecework.{room}.store" for room in DOORS | {"webhooks"}}  # a room's own adapters
 ONLY_WRAPS = {"piecework.models.openai"}  # an adapter that needs no AWS
 SPEAK_BOTOCORE = {  # nothing else needs it, and nothing that answers a request imports these
     "piecework.aws.through_botocore",

@@ -2,7 +2,7 @@
 
 from piecework.edge.batches import handled
 from piecework.jsons import Json, loads
-from piecework.worker.webhook.webhooks import try_of
+from piecework.webhooks.deliveries import try_of
 from piecework.worker.wiring import WorkerDoor
 
 door = WorkerDoor().ready("sender", "webhooks", "telemetry")

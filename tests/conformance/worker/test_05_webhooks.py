@@ -9,7 +9,9 @@ import pytest
 from standardwebhooks import Webhook
 
 from piecework.net.addresses import AddressRefused, is_public
-from piecework.worker.webhook.webhooks import Announcer, Sender, delivery_of
+from piecework.webhooks.deliveries import Announcer
+from piecework.webhooks.sending import Sender
+from piecework.worker.webhook.webhooks import delivery_of
 from tests.support.fakes import FakeClock
 from tests.support.worker.contracts import SECRET
 from tests.support.worker.hooks import FakeDeliveries, FakeQueue, a_post, hook_server

@@ -12,8 +12,9 @@ from piecework.ops.listing import DAY_MS, SHARDS
 from piecework.ops.records import Record
 from piecework.ops.store.letters import KeptHooks, LettersQueue
 from piecework.ops.store.record_rows import RecordRowsTable
-from piecework.worker.store.deliveries_table import DeliveriesTable
-from piecework.worker.webhook.webhooks import MOST_TRIES, Delivery, DeliveryState, Sender, Try
+from piecework.webhooks.deliveries import MOST_TRIES, Delivery, DeliveryState, Try
+from piecework.webhooks.sending import Sender
+from piecework.webhooks.store import DeliveriesTable
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.lost_answers import LostAnswers
 from tests.support.ops.verbs import FakeRecordRows

@@ -8,13 +8,13 @@ import pytest
 from piecework.ops.listing import DAY_MS, SHARDS
 from piecework.ops.store.worker_rows import WorkerRowsTable
 from piecework.ops.tasks import DeliveryHead
+from piecework.webhooks.deliveries import Delivery, DeliveryState
+from piecework.webhooks.store import DeliveriesTable
 from piecework.worker.record.executions import LedgerRow, Moved
 from piecework.worker.record.states import State
 from piecework.worker.record.values import Lease
 from piecework.worker.store.contracts_table import ContractsTable
-from piecework.worker.store.deliveries_table import DeliveriesTable
 from piecework.worker.store.executions_table import ExecutionsTable
-from piecework.worker.webhook.webhooks import Delivery, DeliveryState
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.ops.tasks import a_task
 

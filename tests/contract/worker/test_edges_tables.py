@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from piecework.worker.store.deliveries_table import DeliveriesTable
+from piecework.webhooks.deliveries import Delivery, DeliveryState
+from piecework.webhooks.store import DeliveriesTable
 from piecework.worker.store.stream_table import StreamTable
 from piecework.worker.stream.streams import Event
-from piecework.worker.webhook.webhooks import Delivery, DeliveryState
 from tests.support.fakes import START_MS
 from tests.support.lost_answers import LostAnswers
 from tests.support.worker.hooks import FakeDeliveries

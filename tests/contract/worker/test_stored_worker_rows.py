@@ -10,9 +10,10 @@ import pytest
 from local.facilitator.ledger import Transfer
 from piecework.aws.attributes import plain, typed
 from piecework.jsons import loads
+from piecework.webhooks import store as deliveries_table
 from piecework.worker.record.executions import LedgerRow
 from piecework.worker.record.states import State
-from piecework.worker.store import contracts_table, deliveries_table, executions_table
+from piecework.worker.store import contracts_table, executions_table
 from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
 
 STORED = json.loads((Path(__file__).parents[2] / "support" / "stored" / "worker_7a1e751.json").read_text())

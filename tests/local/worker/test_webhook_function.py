@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from piecework.worker.store.deliveries_table import DeliveriesTable
-from piecework.worker.webhook.webhooks import Delivery
+from piecework.webhooks.deliveries import Delivery
+from piecework.webhooks.store import DeliveriesTable
 from tests.support.worker.handlers import handler
 
 DELIVERY = Delivery("ctr_hooked", "evt_1", "https://seeker.invalid/hooks/hire", b"{}")  # a name that never resolves

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from piecework.net.fetching import Fetcher
-from piecework.worker.webhook.webhooks import ANSWER_BYTES, CONNECT_SECONDS, Ask, Delivery, SafePost, Try
+from piecework.webhooks.deliveries import Ask, Delivery, Try
+from piecework.webhooks.sending import ANSWER_BYTES, CONNECT_SECONDS, SafePost
 from tests.support.servers import CERTIFICATE, NAME, serving_in_a_thread
 
 

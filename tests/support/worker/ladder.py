@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from local.gateway.lambdas.lineage import admitted
-from piecework.worker.webhook.webhooks import Delivery, Sender, Try
+from piecework.webhooks.deliveries import Delivery, Try
+from piecework.webhooks.sending import Sender
 
 DELIVERY = Delivery("ctr_1", "evt_1", "https://seeker.example/hook", b"{}")
 

@@ -13,8 +13,9 @@ from local.model_server import INNER_TEXT, ModelServer
 from piecework.errors import PieceworkError, Refused, Retryable, Unprocessable, UpstreamFailed
 from piecework.net.fetching import Fetcher
 from piecework.runtime.door import serve
+from piecework.webhooks.deliveries import Delivery, Try
+from piecework.webhooks.sending import Sender
 from piecework.worker.chain.exchange import Endpoint
-from piecework.worker.webhook.webhooks import Delivery, Sender, Try
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.hosted_stage import HostedHouse, an_executor
 from tests.support.misbehaving import answering, last

@@ -20,8 +20,8 @@ from piecework.models.openai import OpenAiModel
 from piecework.net.addresses import chosen_target
 from piecework.net.fetching import BodyTooLarge, Fetcher, FetchTimedOut, Unreachable
 from piecework.net.http_client import HttpClient, Request
+from piecework.webhooks.sending import SafePost
 from piecework.worker.chain.exchange import Answer, Endpoint, Interrupted, NotSent
-from piecework.worker.webhook.webhooks import SafePost
 from piecework_cli.kernel import KernelClient
 from piecework_cli.output import CommandError
 from tests.support.misbehaving import answering, last

@@ -7,21 +7,9 @@ import pytest
 
 from piecework.errors import BadRequest
 from piecework.net.fetching import Unreachable
-from piecework.worker.webhook.webhooks import (
-    BODY_BYTES,
-    LADDER_SECONDS,
-    Announcer,
-    Delivery,
-    DeliveryState,
-    Sender,
-    Try,
-    bounded,
-    delivery_of,
-    event_id_of,
-    headers_of,
-    message_of,
-    try_of,
-)
+from piecework.webhooks.deliveries import Announcer, Delivery, DeliveryState, Try, message_of, try_of
+from piecework.webhooks.sending import LADDER_SECONDS, Sender, headers_of
+from piecework.worker.webhook.webhooks import BODY_BYTES, bounded, delivery_of, event_id_of
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.worker.contracts import SECRET, a_record
 from tests.support.worker.hooks import FakeDeliveries, FakeQueue

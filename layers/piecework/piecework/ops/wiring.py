@@ -181,8 +181,8 @@ class OpsDoor:
     def _hooks(self) -> Hooks:
         from piecework.aws.queues import Queue
         from piecework.ops.store.letters import KeptHooks
-        from piecework.worker.store.deliveries_table import DeliveriesTable
-        from piecework.worker.webhook.webhooks import Try, message_of
+        from piecework.webhooks.deliveries import Try, message_of
+        from piecework.webhooks.store import DeliveriesTable
 
         names = [self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_WEBHOOK_QUEUE_URL")]
         if not all(names):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from piecework.aws.steps_table import StepsTable
     from piecework.durable.due import Due
     from piecework.extend.manifest import Bundle
+    from piecework.webhooks.deliveries import Try
+    from piecework.webhooks.store import DeliveriesTable
     from piecework.worker.chain.networks import Network
     from piecework.worker.chain.rpc import Chain
     from piecework.worker.payment.counts import SettlementCounts
@@ -28,12 +30,10 @@ if TYPE_CHECKING:
     from piecework.worker.record.execution import Execution
     from piecework.worker.store.contracts_table import ContractsTable
     from piecework.worker.store.deliverables_bucket import DeliverablesBucket
-    from piecework.worker.store.deliveries_table import DeliveriesTable
     from piecework.worker.store.executions_table import ExecutionsTable
     from piecework.worker.store.reader_table import ReaderTable
     from piecework.worker.store.stream_table import StreamTable
     from piecework.worker.stream.streams import StreamTokens
-    from piecework.worker.webhook.webhooks import Try
 
 
 class Backends:
@@ -121,7 +121,7 @@ class Backends:
 
     @cached_property
     def deliveries(self) -> DeliveriesTable:
-        from piecework.worker.store.deliveries_table import DeliveriesTable
+        from piecework.webhooks.store import DeliveriesTable
 
         return DeliveriesTable(self._clients.dynamodb, self._work_table)
 
@@ -197,7 +197,7 @@ class Backends:
 
     def ask_webhook(self, wanted: Try, seconds: int) -> None:
         """Have a webhook tried after so long. Raises PieceworkError."""
-        from piecework.worker.webhook.webhooks import message_of
+        from piecework.webhooks.deliveries import message_of
 
         self.webhooks.send(message_of(wanted), seconds * 1000)
 

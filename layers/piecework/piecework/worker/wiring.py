@@ -18,6 +18,7 @@ from piecework.worker.rates import Rates
 
 if TYPE_CHECKING:
     from piecework.jsons import Json
+    from piecework.webhooks.sending import Sender
     from piecework.worker.answer.bodies import Bodies
     from piecework.worker.answer.partial_output import Listener
     from piecework.worker.contract.contracts import ContractRecord
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from piecework.worker.task.resume import Resume
     from piecework.worker.task.views import Views
     from piecework.worker.task.work import Work
-    from piecework.worker.webhook.webhooks import Sender
 
 OPEN_SECONDS: Final = 900  # of a stream: Lambda ends every run by then
 HELD_SECONDS: Final = 60  # of a piecewise answer, which waits 20 s at most
@@ -216,7 +216,7 @@ class WorkerDoor(Backends):
     @cached_property
     def sender(self) -> Sender:
         """What sends webhooks."""
-        from piecework.worker.webhook.webhooks import SafePost, Sender
+        from piecework.webhooks.sending import SafePost, Sender
 
         return Sender(self.deliveries, SafePost(), self.ask_webhook, self.clock, warn=self.telemetry.warning)
 
@@ -232,7 +232,8 @@ class WorkerDoor(Backends):
 
     def announce(self, execution: Execution, contract: ContractRecord) -> None:
         """Send the end of a task to the seeker's webhook. Raises PieceworkError."""
-        from piecework.worker.webhook.webhooks import Announcer, delivery_of
+        from piecework.webhooks.deliveries import Announcer
+        from piecework.worker.webhook.webhooks import delivery_of
 
         delivery = delivery_of(
             contract,

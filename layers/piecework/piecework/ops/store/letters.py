@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from piecework.aws.failing import aws_errors
 from piecework.errors import NotFound
 from piecework.ops.verbs import Hooks, Letter, Letters
-from piecework.worker.store.deliveries_table import DeliveriesTable
-from piecework.worker.webhook.webhooks import Ask, DeliveryState, Try
+from piecework.webhooks.deliveries import Ask, DeliveryState, Try
+from piecework.webhooks.store import DeliveriesTable
 
 if TYPE_CHECKING:
     from piecework.aws.transport.sqs import SQS

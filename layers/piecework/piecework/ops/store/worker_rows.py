@@ -15,10 +15,10 @@ from piecework.jsons import loads
 from piecework.jsons.stored import known
 from piecework.ops.listing import Row, Rows
 from piecework.ops.tasks import ContractHead, DeliveryHead, WorkerRows
+from piecework.webhooks.store import tries_of
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerRow
 from piecework.worker.record.moves import MoneyMove
-from piecework.worker.store.deliveries_table import tries_of
 from piecework.worker.store.executions_table import from_item, received_on
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from piecework.jsons import Json
 from piecework.net.addresses import AddressRefused
 from piecework.schemas import SchemaRejected
 from piecework.values import dataclass
+from piecework.webhooks.addresses import webhook_target
 from piecework.worker.chain.networks import NETWORKS, Network, atomic_units
 from piecework.worker.contract.schema import compile_task_schema, contract_checker
 from piecework.worker.contract.signatures import Role, SignatureCheck, contract_hash, is_signed_by_key, signing_digest
-from piecework.worker.contract.webhook_address import webhook_target
 from piecework.worker.errors import ContractInvalid, WorkerError
 from piecework.worker.ids import CONTRACT_ID
 from piecework.worker.settings import ADDRESS, MOST_ATTEMPTS, WorkerSettings, served

@@ -14,7 +14,7 @@ from piecework.aws.table import THE_WORK, Table
 from piecework.aws.writes import ABSENT, Key, at
 from piecework.clock import now_in_ms
 from piecework.jsons import canonical, loads
-from piecework.worker.webhook.webhooks import KEPT_SECONDS, Deliveries, Delivery, DeliveryState, Made
+from piecework.webhooks.deliveries import KEPT_SECONDS, Deliveries, Delivery, DeliveryState, Made
 
 if TYPE_CHECKING:
     from piecework.aws.table import Client

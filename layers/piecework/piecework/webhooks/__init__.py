@@ -1,0 +1,1 @@
+"""Webhooks: what both doors need to tell somebody's server, signed, until it has it."""
