@@ -14,7 +14,7 @@ from local.gateway.routes import Function, api_of
 from local.gateway.sources import _invocation
 from piecework.webhooks.deliveries import Delivery, Try
 from piecework.webhooks.sending import GONE, Sender
-from piecework.webhooks.store import DeliveriesTable
+from piecework.webhooks.store import work_deliveries
 from tests.support.aws_calls import folder
 from tests.support.machine import Aws
 
@@ -40,10 +40,10 @@ def stop(embedded_aws: Aws) -> str:
 
     def handle(variables: dict[str, str]) -> str:
         client = aws.client("dynamodb", variables["AWS_ENDPOINT_URL"], embedded_aws.variables)
-        deliveries = DeliveriesTable(client, variables["PIECEWORK_WORK_TABLE"])
+        deliveries = work_deliveries(client, variables["PIECEWORK_WORK_TABLE"])
         sender = Sender(deliveries, lambda *_: GONE, lambda *_: None, lambda: 0)
         try:
-            return sender.handle(Try(GONE_DELIVERY.contract_id, GONE_DELIVERY.event_id))
+            return sender.handle(Try(GONE_DELIVERY.owner_id, GONE_DELIVERY.event_id))
         finally:
             client.close()
 
@@ -51,7 +51,7 @@ def stop(embedded_aws: Aws) -> str:
         return await asyncio.to_thread(handle, variables)
 
     table = embedded_aws.template.of_type("AWS::Serverless::Function")["WebhookFunction"]["Environment"]["Variables"]
-    DeliveriesTable(embedded_aws.client("dynamodb"), table["PIECEWORK_WORK_TABLE"]).put(GONE_DELIVERY)
+    work_deliveries(embedded_aws.client("dynamodb"), table["PIECEWORK_WORK_TABLE"]).put(GONE_DELIVERY)
     return asyncio.run(_recorded(embedded_aws, "WebhookFunction", act))
 
 

@@ -9,7 +9,7 @@ import pytest
 from piecework.clock import now_in_ms
 from piecework.ops.status import QUEUES
 from piecework.webhooks.deliveries import Delivery, DeliveryState
-from piecework.webhooks.store import DeliveriesTable
+from piecework.webhooks.store import work_deliveries
 from piecework.worker.contract.contracts import record_of
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.executions_table import ExecutionsTable
@@ -100,7 +100,7 @@ def act(console, aws) -> None:
     """A webhook that is sent again, and dead letters of each queue that are looked at and put back."""
     client, name, why = aws.client("dynamodb"), f"ctr_ops{time.time_ns()}", {"reason": "a test of permissions"}
     operator = {"Authorization": f"Bearer {SECRET}-2"}
-    deliveries = DeliveriesTable(client, "piecework-work")
+    deliveries = work_deliveries(client, "piecework-work")
     deliveries.put(Delivery(name, "evt_1", "https://seeker.invalid/", b"{}", state=DeliveryState.GIVEN_UP, attempt=9))
     resend = f"/ops/tasks/{name}/webhooks/evt_1/resend"
     assert console.http.post(resend, json=why).status_code == 403

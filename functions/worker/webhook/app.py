@@ -3,6 +3,7 @@
 from piecework.edge.batches import handled
 from piecework.jsons import Json, loads
 from piecework.webhooks.deliveries import try_of
+from piecework.worker.webhook.webhooks import OWNER
 from piecework.worker.wiring import WorkerDoor
 
 door = WorkerDoor().ready("sender", "webhooks", "telemetry")
@@ -10,9 +11,9 @@ door = WorkerDoor().ready("sender", "webhooks", "telemetry")
 
 def attempt(body: str) -> None:
     """Make the try that a message asks for, and log its outcome."""
-    wanted = try_of(loads(body))
+    wanted = try_of(loads(body), OWNER)
     outcome = door.sender.handle(wanted)
-    facts = {"contract_id": wanted.contract_id, "event_id": wanted.event_id, "attempt": wanted.attempt}
+    facts = {OWNER: wanted.owner_id, "event_id": wanted.event_id, "attempt": wanted.attempt}
     counts = {"WebhookGivenUp": 1} if outcome == "given_up" else {}
     door.telemetry.outcome("webhook", {**facts, "outcome": outcome}, counts)
 

@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 from piecework.net.addresses import AddressRefused, is_public
 from piecework.webhooks.deliveries import Announcer
 from piecework.webhooks.sending import Sender
-from piecework.worker.webhook.webhooks import delivery_of
+from piecework.worker.webhook.webhooks import USER_AGENT, delivery_of
 from tests.support.fakes import FakeClock
 from tests.support.worker.contracts import SECRET
 from tests.support.worker.hooks import FakeDeliveries, FakeQueue, a_post, hook_server
@@ -67,7 +67,7 @@ def test_webhook_signed_and_retried(hooks):
 
         paid = stage.post(contract, {"brief": "b"}, stage.pay(contract))
 
-        sender = Sender(deliveries, a_post(), queue, stage.clock)
+        sender = Sender(deliveries, a_post(), queue, stage.clock, user_agent=USER_AGENT)
         outcomes = []
         while queue.asked:
             wanted = queue.take()

@@ -14,7 +14,7 @@ from piecework.ops.store.letters import KeptHooks, LettersQueue
 from piecework.ops.store.record_rows import RecordRowsTable
 from piecework.webhooks.deliveries import MOST_TRIES, Delivery, DeliveryState, Try
 from piecework.webhooks.sending import Sender
-from piecework.webhooks.store import DeliveriesTable
+from piecework.webhooks.store import work_deliveries
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.lost_answers import LostAnswers
 from tests.support.ops.verbs import FakeRecordRows
@@ -127,7 +127,7 @@ class Hooked:
 
     def __init__(self, aws):
         self.asked, self.status = [], 500
-        self.deliveries = DeliveriesTable(aws.client("dynamodb"), aws.new_table("WorkTable"), FakeClock())
+        self.deliveries = work_deliveries(aws.client("dynamodb"), aws.new_table("WorkTable"), FakeClock())
         self.deliveries.put(Delivery("ctr_1", "evt_1", "https://seeker.example/hook", b"{}"))
         self.hooks = KeptHooks(self.deliveries, self.ask)
         self.sender = Sender(self.deliveries, self.post, self.ask, FakeClock())

@@ -9,7 +9,7 @@ from piecework.ops.listing import DAY_MS, SHARDS
 from piecework.ops.store.worker_rows import WorkerRowsTable
 from piecework.ops.tasks import DeliveryHead
 from piecework.webhooks.deliveries import Delivery, DeliveryState
-from piecework.webhooks.store import DeliveriesTable
+from piecework.webhooks.store import work_deliveries
 from piecework.worker.record.executions import LedgerRow, Moved
 from piecework.worker.record.states import State
 from piecework.worker.record.values import Lease
@@ -144,7 +144,7 @@ def sweep(place, now_s):
 
 
 def test_webhooks_are_read_without_their_bodies_secrets_and_the_paths_of_their_addresses(place):
-    deliveries = DeliveriesTable(place.client, place.work, place.clock)
+    deliveries = work_deliveries(place.client, place.work, place.clock)
     delivery = Delivery("ctr_1", "evt_1", "https://seeker.example/hook/secret", b"body", "whsec_x")
     deliveries.put(delivery)
     deliveries.note(delivery, replace(delivery, state=DeliveryState.GIVEN_UP, attempt=9))

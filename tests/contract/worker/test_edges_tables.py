@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from piecework.webhooks.deliveries import Delivery, DeliveryState
-from piecework.webhooks.store import DeliveriesTable
+from piecework.webhooks.store import work_deliveries
 from piecework.worker.store.stream_table import StreamTable
 from piecework.worker.stream.streams import Event
 from tests.support.fakes import START_MS
@@ -32,7 +32,7 @@ def deliveries(kind, request):
     if kind == "fake":
         return FakeDeliveries()
     aws = request.getfixturevalue("embedded_aws")
-    return DeliveriesTable(client_of(kind, aws), aws.new_table("WorkTable"))
+    return work_deliveries(client_of(kind, aws), aws.new_table("WorkTable"))
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,13 @@ class TestDeliveries:
     def test_what_is_kept_is_read_back(self, deliveries, delivery):
         deliveries.put(delivery)
 
-        assert deliveries.read(delivery.contract_id, "evt_1") == delivery
-        assert deliveries.read(delivery.contract_id, "evt_2") is None
+        assert deliveries.read(delivery.owner_id, "evt_1") == delivery
+        assert deliveries.read(delivery.owner_id, "evt_2") is None
 
     def test_a_delivery_without_a_secret_is_read_back(self, deliveries, delivery):
         deliveries.put(replace(delivery, secret=None))
 
-        assert deliveries.read(delivery.contract_id, "evt_1").secret is None
+        assert deliveries.read(delivery.owner_id, "evt_1").secret is None
 
     def test_putting_again_changes_nothing(self, deliveries, delivery):
         deliveries.put(delivery)
@@ -71,7 +71,7 @@ class TestDeliveries:
 
         deliveries.put(delivery)
 
-        assert deliveries.read(delivery.contract_id, "evt_1").attempt == 2
+        assert deliveries.read(delivery.owner_id, "evt_1").attempt == 2
 
     def test_a_slower_try_notes_nothing(self, deliveries, delivery):
         deliveries.put(delivery)
@@ -79,16 +79,16 @@ class TestDeliveries:
 
         deliveries.note(delivery, replace(delivery, attempt=2))
 
-        standing = deliveries.read(delivery.contract_id, "evt_1")
+        standing = deliveries.read(delivery.owner_id, "evt_1")
         assert (standing.state, standing.attempt) == (DeliveryState.DELIVERED, 1)
 
     def test_a_stopped_contract_stays_stopped(self, deliveries, delivery):
-        assert not deliveries.is_stopped(delivery.contract_id)
+        assert not deliveries.is_stopped(delivery.owner_id)
 
-        deliveries.stop(delivery.contract_id)
-        deliveries.stop(delivery.contract_id)
+        deliveries.stop(delivery.owner_id)
+        deliveries.stop(delivery.owner_id)
 
-        assert deliveries.is_stopped(delivery.contract_id)
+        assert deliveries.is_stopped(delivery.owner_id)
 
 
 class TestStreamLog:

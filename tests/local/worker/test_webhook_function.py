@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from piecework.webhooks.deliveries import Delivery
-from piecework.webhooks.store import DeliveriesTable
+from piecework.webhooks.store import work_deliveries
 from tests.support.worker.handlers import handler
 
 DELIVERY = Delivery("ctr_hooked", "evt_1", "https://seeker.invalid/hooks/hire", b"{}")  # a name that never resolves
@@ -33,7 +33,7 @@ def webhook(embedded_aws, table, queue_url):
 
 
 def test_a_try_that_fails_is_followed_by_another(webhook, embedded_aws, table, queue_url):
-    deliveries = DeliveriesTable(embedded_aws.client("dynamodb"), table)
+    deliveries = work_deliveries(embedded_aws.client("dynamodb"), table)
     deliveries.put(DELIVERY)
 
     answer = webhook(json.dumps({"contract_id": "ctr_hooked", "event_id": "evt_1"}))

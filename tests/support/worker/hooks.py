@@ -116,21 +116,21 @@ class FakeDeliveries:
         self.stopped: set[str] = set()
 
     def put(self, delivery: Delivery) -> None:
-        self.kept.setdefault((delivery.contract_id, delivery.event_id), delivery)
+        self.kept.setdefault((delivery.owner_id, delivery.event_id), delivery)
 
-    def read(self, contract_id: str, event_id: str) -> Delivery | None:
-        return self.kept.get((contract_id, event_id))
+    def read(self, owner_id: str, event_id: str) -> Delivery | None:
+        return self.kept.get((owner_id, event_id))
 
     def note(self, before: Delivery, after: Delivery) -> None:
-        standing = self.kept.get((before.contract_id, before.event_id))
+        standing = self.kept.get((before.owner_id, before.event_id))
         if standing and (standing.state, standing.attempt) == (before.state, before.attempt):
-            self.kept[before.contract_id, before.event_id] = after
+            self.kept[before.owner_id, before.event_id] = after
 
-    def stop(self, contract_id: str) -> None:
-        self.stopped.add(contract_id)
+    def stop(self, owner_id: str) -> None:
+        self.stopped.add(owner_id)
 
-    def is_stopped(self, contract_id: str) -> bool:
-        return contract_id in self.stopped
+    def is_stopped(self, owner_id: str) -> bool:
+        return owner_id in self.stopped
 
 
 class FakeQueue:

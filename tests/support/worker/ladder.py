@@ -24,7 +24,7 @@ class One:
     def __init__(self) -> None:
         self.delivery = DELIVERY
 
-    def read(self, contract_id: str, event_id: str) -> Delivery:
+    def read(self, owner_id: str, event_id: str) -> Delivery:
         return self.delivery
 
     def note(self, before: Delivery, after: Delivery) -> None:
@@ -32,9 +32,9 @@ class One:
 
     def put(self, delivery: Delivery) -> None: ...
 
-    def stop(self, contract_id: str) -> None: ...
+    def stop(self, owner_id: str) -> None: ...
 
-    def is_stopped(self, contract_id: str) -> bool:
+    def is_stopped(self, owner_id: str) -> bool:
         return False
 
 

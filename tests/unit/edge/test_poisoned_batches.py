@@ -66,7 +66,7 @@ class Function:
         parts = {
             "forward": fire,
             "resume": SimpleNamespace(fire=fire, drive=drive),
-            "sender": SimpleNamespace(handle=lambda wanted: self.seen.append(wanted.contract_id)),
+            "sender": SimpleNamespace(handle=lambda wanted: self.seen.append(wanted.owner_id)),
         }
         with worker_function(name.split(".")[1], clock=lambda: START_MS, telemetry=self.telemetry, **parts) as app:
             return app

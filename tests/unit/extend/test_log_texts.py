@@ -196,7 +196,8 @@ def test_evidence_that_cannot_be_had_is_logged_by_host_without_its_path():
 def test_a_webhook_that_is_not_taken_is_logged_with_its_ids():
     warned, deliveries = Warned(), FakeDeliveries()
     deliveries.put(DELIVERY)
-    sender = Sender(deliveries, lambda url, body, headers: 500, FakeQueue(), FakeClock(START_MS), warn=warned)
+    post, clock = (lambda url, body, headers: 500), FakeClock(START_MS)
+    sender = Sender(deliveries, post, FakeQueue(), clock, warn=warned, owner="contract_id")
 
     sender.handle(Try("ctr_demo01", "evt_0001"))
 

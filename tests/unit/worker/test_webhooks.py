@@ -9,9 +9,10 @@ from piecework.errors import BadRequest
 from piecework.net.fetching import Unreachable
 from piecework.webhooks.deliveries import Announcer, Delivery, DeliveryState, Try, message_of, try_of
 from piecework.webhooks.sending import LADDER_SECONDS, Sender, headers_of
-from piecework.worker.webhook.webhooks import BODY_BYTES, bounded, delivery_of, event_id_of
+from piecework.worker.webhook.webhooks import BODY_BYTES, OWNER, bounded, delivery_of, event_id_of
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.worker.contracts import SECRET, a_record
+from tests.support.worker.handlers import worker_function
 from tests.support.worker.hooks import FakeDeliveries, FakeQueue
 
 DELIVERY = Delivery("ctr_demo01", "evt_0001", "https://seeker.example/hooks/hire", b"{}", SECRET)
@@ -44,14 +45,16 @@ def a_sender(*statuses, delivery=DELIVERY):
 def test_the_signature_is_that_of_the_specification():
     body = b'{"event":"task_completed","contract_id":"ctr_demo01"}'
 
-    headers = headers_of(replace(DELIVERY, body=body), 1_767_600_000)
+    headers = headers_of(replace(DELIVERY, body=body), 1_767_600_000, "hire-worker/1")
 
     assert headers["webhook-signature"] == "v1,CI+cR970f9+XYgl7mauGmCb+QkSsq8Jr6ee7oGtpzi8="
     assert headers["webhook-timestamp"] == "1767600000"
 
 
 def test_without_a_secret_there_is_no_signature():
-    assert "webhook-signature" not in headers_of(replace(DELIVERY, secret=None), 1_767_600_000)
+    assert "webhook-signature" not in headers_of(
+        replace(DELIVERY, secret=None), 1_767_600_000, "hire-worker/1", "hire-worker/1"
+    )
 
 
 def test_a_delivery_that_never_gets_through_climbs_the_ladder_and_is_given_up():
@@ -173,16 +176,23 @@ def test_even_the_longest_event_fits():
 
 
 def test_a_message_holds_ids_only():
-    message = message_of(Try("ctr_demo01", "evt_0001", 2, 5))
+    message = message_of(Try("ctr_demo01", "evt_0001", 2, 5), OWNER)
 
     assert message == {"contract_id": "ctr_demo01", "event_id": "evt_0001", "attempt": 2, "not_before_ms": 5}
-    assert try_of(message) == Try("ctr_demo01", "evt_0001", 2, 5)
+    assert try_of(message, OWNER) == Try("ctr_demo01", "evt_0001", 2, 5)
 
 
 def test_a_strange_message_is_refused():
     with pytest.raises(BadRequest):
-        try_of({"something": "else"})
+        try_of({"something": "else"}, OWNER)
 
 
 def test_secrets_and_bodies_are_not_shown():
     assert "whsec" not in repr(DELIVERY)
+
+
+def test_the_door_sends_under_its_own_name():
+    with worker_function("webhook") as module:
+        sender = module.door.sender
+
+    assert (sender.user_agent, sender.owner) == ("hire-worker/1", "contract_id")

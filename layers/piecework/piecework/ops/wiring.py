@@ -182,7 +182,8 @@ class OpsDoor:
         from piecework.aws.queues import Queue
         from piecework.ops.store.letters import KeptHooks
         from piecework.webhooks.deliveries import Try, message_of
-        from piecework.webhooks.store import DeliveriesTable
+        from piecework.webhooks.store import work_deliveries
+        from piecework.worker.webhook.webhooks import OWNER
 
         names = [self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_WEBHOOK_QUEUE_URL")]
         if not all(names):
@@ -190,9 +191,9 @@ class OpsDoor:
         queue = Queue(lambda: self._clients.sqs, names[1])
 
         def ask(wanted: Try, seconds: int) -> None:
-            queue.send(message_of(wanted), seconds * 1000)
+            queue.send(message_of(wanted, OWNER), seconds * 1000)
 
-        return KeptHooks(DeliveriesTable(self._clients.dynamodb, names[0]), ask)
+        return KeptHooks(work_deliveries(self._clients.dynamodb, names[0]), ask)
 
     @cached_property
     def _status(self) -> Status:

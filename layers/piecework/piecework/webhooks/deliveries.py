@@ -19,21 +19,22 @@ class DeliveryState(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
     GIVEN_UP = "given_up"
-    STOPPED = "stopped"  # the seeker's server said 410
+    STOPPED = "stopped"  # the receiver said 410
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event for one seeker; `attempt` is the try that comes next, `tries` are those that were made."""
+    """One event for one receiver; `attempt` is the try that comes next, `tries` are those that were made."""
 
-    contract_id: str
+    owner_id: str  # whose event it is: a contract's, an execution's
     event_id: str
-    url: str
+    url: str  # empty: the sender knows it, and the secret, by `name`
     body: bytes = field(repr=False)
     secret: str | None = field(default=None, repr=False)
     state: DeliveryState = DeliveryState.PENDING
     attempt: int = 1
     tries: tuple["Made", ...] = ()  # the last of them; none in rows of earlier code
+    name: str = ""
 
     def tried(self, attempt: int, status: int | None, at_ms: int) -> "Delivery":
         """With one more try, and its answer's status if it had one."""
@@ -52,28 +53,28 @@ class Made(NamedTuple):
 class Try:
     """The message that asks for one try, not before a time."""
 
-    contract_id: str
+    owner_id: str
     event_id: str
     attempt: int = 1
     not_before_ms: int = 0
 
 
 class Deliveries(Protocol):
-    """Keeps deliveries, and which contracts want no more of them."""
+    """Keeps deliveries, and whose receivers want no more of them."""
 
     def put(self, delivery: Delivery) -> None:
         """Keep a delivery, unless it is kept already."""
 
-    def read(self, contract_id: str, event_id: str) -> Delivery | None:
+    def read(self, owner_id: str, event_id: str) -> Delivery | None:
         """The delivery, strongly consistent."""
 
     def note(self, before: Delivery, after: Delivery) -> None:
         """Replace what `before` shows; nothing happens when another try was faster."""
 
-    def stop(self, contract_id: str) -> None:
-        """Remember that this contract's seeker wants no more webhooks."""
+    def stop(self, owner_id: str) -> None:
+        """Remember that the receiver wants no more webhooks of this owner."""
 
-    def is_stopped(self, contract_id: str) -> bool: ...
+    def is_stopped(self, owner_id: str) -> bool: ...
 
 
 Ask = Callable[[Try, int], None]  # a try, and the seconds until then
@@ -81,7 +82,7 @@ Ask = Callable[[Try, int], None]  # a try, and the seconds until then
 
 @dataclass(frozen=True, slots=True)
 class Announcer:
-    """Hands finished tasks over to the sender."""
+    """Hands deliveries over to the sender."""
 
     deliveries: Deliveries
     ask: Ask
@@ -90,21 +91,23 @@ class Announcer:
         """Keep the delivery, if there is one, and ask for its first try; again is harmless."""
         if delivery is not None:
             self.deliveries.put(delivery)
-            self.ask(Try(delivery.contract_id, delivery.event_id), 0)
+            self.ask(Try(delivery.owner_id, delivery.event_id), 0)
 
 
-def message_of(wanted: Try) -> dict[str, Json]:
-    """The message that asks for a try: ids only."""
-    return asdict(wanted)
+def message_of(wanted: Try, owner: str) -> dict[str, Json]:
+    """The message that asks for a try: ids only. `owner` is the member with the owner's id, such as `contract_id`."""
+    told = asdict(wanted)
+    return {owner: told.pop("owner_id"), **told}
 
 
-def try_of(message: Json) -> Try:
-    """The try that a message asks for.
+def try_of(message: Json, owner: str) -> Try:
+    """The try that a message asks for; `owner` as in `message_of`.
 
     Raises:
         BadRequest: it is not such a message.
     """
     try:
-        return known(Try, message)
-    except (TypeError, AttributeError) as error:
+        told = dict(message) if isinstance(message, dict) else {}
+        return known(Try, {**told, "owner_id": told[owner]})
+    except (KeyError, TypeError) as error:
         raise BadRequest("this message asks for no try") from error

@@ -24,7 +24,6 @@ from piecework.values import dataclass, replace
 from piecework.webhooks.addresses import webhook_target
 from piecework.webhooks.deliveries import Ask, Deliveries, Delivery, DeliveryState, Try
 
-USER_AGENT: Final = "hire-worker/1"
 CONNECT_SECONDS: Final = 3.0
 TOTAL_SECONDS: Final = 10.0
 ANSWER_BYTES: Final = 4_096  # read of the answer, and thrown away
@@ -34,6 +33,11 @@ LONGEST_DELAY_SECONDS: Final = 900  # of a queue's delayed message; longer waits
 GONE: Final = 410
 
 Post = Callable[[str, bytes, Mapping[str, str]], int]  # URL, body and headers to the answer's status
+
+
+def as_kept(delivery: Delivery) -> Delivery:
+    """A delivery that holds its own URL and secret."""
+    return delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +50,41 @@ class Sender:
     clock: Callable[[], int]
     spread: Callable[[float, float], float] = uniform
     warn: Warn = silent
+    owner: str = "owner_id"  # what the id of a delivery's owner is called in the log
+    user_agent: str = "piecework"
+    addressed: Callable[[Delivery], Delivery] = as_kept  # gives a delivery its URL and secret; may raise
 
     def handle(self, wanted: Try) -> str:
         """Do what a message asks for; returns the outcome.
 
         `delivered`, `failed` (another try will follow), `given_up` and `stopped` are outcomes of a try; `early` and
         `stale` mean that there was none.
+
+        Raises:
+            PieceworkError: the delivery has no address, or a store or the queue is out of reach; repeat the message.
         """
         wait_ms = wanted.not_before_ms - self.clock()
         if wait_ms > 0:
             self.ask(wanted, _delay(wait_ms))
             return "early"
-        delivery = self.deliveries.read(wanted.contract_id, wanted.event_id)
+        delivery = self.deliveries.read(wanted.owner_id, wanted.event_id)
         if delivery is None or delivery.state is not DeliveryState.PENDING or wanted.attempt < delivery.attempt:
             return "stale"
-        if self.deliveries.is_stopped(delivery.contract_id):
+        if self.deliveries.is_stopped(delivery.owner_id):
             return self._end(delivery, DeliveryState.STOPPED)
-        status = self._send(delivery, wanted.attempt)
+        status = self._send(self.addressed(delivery), wanted.attempt)
         return self._after(delivery.tried(wanted.attempt, status, self.clock()), wanted.attempt, status)
 
     def _send(self, delivery: Delivery, attempt: int) -> int | None:
-        """The answer's status; None when there is none. The seeker learns nothing of why, the operator does."""
-        headers = headers_of(delivery, self.clock() // 1000)
+        """The answer's status; None when there is none. The receiver learns nothing of why, the operator does."""
+        headers = headers_of(delivery, self.clock() // 1000, self.user_agent)
         status, reason = None, ""
         try:
             status = self.post(delivery.url, delivery.body, headers)
         except PieceworkError as error:  # refused addresses too
             reason = error.why if isinstance(error, CallFailed) else error.code
         if status is None or not 200 <= status < 300:
-            ids = {"contract_id": delivery.contract_id, "event_id": delivery.event_id, "attempt": attempt}
+            ids = {self.owner: delivery.owner_id, "event_id": delivery.event_id, "attempt": attempt}
             tell(self.warn, "webhook", status=status, reason=reason, **ids)
         return status
 
@@ -82,12 +92,12 @@ class Sender:
         if status is not None and 200 <= status < 300:
             return self._end(delivery, DeliveryState.DELIVERED)
         if status == GONE:
-            self.deliveries.stop(delivery.contract_id)
+            self.deliveries.stop(delivery.owner_id)
             return self._end(delivery, DeliveryState.STOPPED)
         if attempt > len(LADDER_SECONDS):
             return self._end(delivery, DeliveryState.GIVEN_UP)
         wait_ms = int(LADDER_SECONDS[attempt - 1] * 1000 * self.spread(1 - JITTER, 1 + JITTER))
-        following = Try(delivery.contract_id, delivery.event_id, attempt + 1, self.clock() + wait_ms)
+        following = Try(delivery.owner_id, delivery.event_id, attempt + 1, self.clock() + wait_ms)
         self.ask(following, _delay(wait_ms))  # asked for before it is noted: a crash between repeats a try, loses none
         self.deliveries.note(delivery, replace(delivery, attempt=attempt + 1))
         return "failed"
@@ -112,13 +122,13 @@ class SafePost:
         return answer.status
 
 
-def headers_of(delivery: Delivery, timestamp: int) -> dict[str, str]:
+def headers_of(delivery: Delivery, timestamp: int, user_agent: str) -> dict[str, str]:
     """The request's headers; without a secret there is no signature."""
     from standardwebhooks import Webhook  # the sender's alone: other functions only hand over
 
     headers = {
         "Content-Type": "application/json",
-        "User-Agent": USER_AGENT,
+        "User-Agent": user_agent,
         "webhook-id": delivery.event_id,
         "webhook-timestamp": str(timestamp),
     }

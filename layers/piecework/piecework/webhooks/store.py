@@ -1,7 +1,7 @@
-"""Webhook deliveries in the work table: `pk` = WEBHOOK#<contract id>, `sk` = the event's id, or STOP.
+"""Webhook deliveries in a door's table: `pk` = WEBHOOK#<owner's id>, `sk` = the event's id, or STOP.
 
-Attributes: `url`, `body` (bytes), `secret`, `state`, `attempt`, `tries` (JSON), `expires_at` (s; the table's TTL).
-Every write is conditional; the sender's role reaches items under WEBHOOK# only.
+Attributes: `url`, `body` (bytes), `secret`, `name`, `state`, `attempt`, `tries` (JSON), `expires_at` (s; the
+table's TTL). Every write is conditional; the sender's role reaches items under WEBHOOK# only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from piecework.aws.attributes import Item
-from piecework.aws.table import THE_WORK, Table
+from piecework.aws.table import THE_KERNEL, THE_WORK, Table
 from piecework.aws.writes import ABSENT, Key, at
 from piecework.clock import now_in_ms
 from piecework.jsons import canonical, loads
@@ -27,19 +27,19 @@ STOP_SECONDS: Final = 200 * 86_400  # past the end of every contract's claims
 class DeliveriesTable(Deliveries):
     """Deliveries in DynamoDB. A write whose condition fails is passed over: another try was faster, or it stands."""
 
-    def __init__(self, client: Client, table: str, clock: Callable[[], int] = now_in_ms) -> None:
-        self._table, self._clock = Table(client, table, THE_WORK), clock
+    def __init__(self, table: Table, clock: Callable[[], int]) -> None:
+        self._table, self._clock = table, clock
 
     def put(self, delivery: Delivery) -> None:
         self._table.put(to_item(delivery, self._clock() // 1000 + KEPT_SECONDS), ABSENT)
 
-    def read(self, contract_id: str, event_id: str) -> Delivery | None:
-        item = self._table.get(*_key(contract_id, event_id)) if event_id != STOP else None
+    def read(self, owner_id: str, event_id: str) -> Delivery | None:
+        item = self._table.get(*_key(owner_id, event_id)) if event_id != STOP else None
         return from_item(item) if item else None
 
     def note(self, before: Delivery, after: Delivery) -> None:
         values = {"before": before.state, "read": before.attempt, "after": after.state, "next": after.attempt}
-        key = _key(before.contract_id, before.event_id)
+        key = _key(before.owner_id, before.event_id)
         values["tries"] = canonical([list(made) for made in after.tries]).decode()
         self._table.update(key, "SET #state = :after, attempt = :next, tries = :tries", values, AS_READ)
 
@@ -50,33 +50,45 @@ class DeliveriesTable(Deliveries):
             Unavailable: it is not as `before` shows any more.
         """
         values = {"before": before.state, "read": before.attempt, "after": DeliveryState.PENDING, "next": 1}
-        key, ours = _key(before.contract_id, before.event_id), {"state": DeliveryState.PENDING, "attempt": 1}
+        key, ours = _key(before.owner_id, before.event_id), {"state": DeliveryState.PENDING, "attempt": 1}
         if not self._table.update(key, "SET #state = :after, attempt = :next", values, AS_READ, ours=ours).done:
             raise self._table.changed()
 
-    def stop(self, contract_id: str) -> None:
+    def stop(self, owner_id: str) -> None:
         expires_at = self._clock() // 1000 + STOP_SECONDS
-        self._table.put(at(_key(contract_id, STOP)) | {"expires_at": expires_at}, ABSENT)
+        self._table.put(at(_key(owner_id, STOP)) | {"expires_at": expires_at}, ABSENT)
 
-    def is_stopped(self, contract_id: str) -> bool:
-        return self._table.get(*_key(contract_id, STOP)) is not None
+    def is_stopped(self, owner_id: str) -> bool:
+        return self._table.get(*_key(owner_id, STOP)) is not None
 
 
-def _key(contract_id: str, sort: str) -> Key:
-    return f"WEBHOOK#{contract_id}", sort
+def work_deliveries(client: Client, table: str, clock: Callable[[], int] = now_in_ms) -> DeliveriesTable:
+    """Deliveries to seekers, by contract, in the work table."""
+    return DeliveriesTable(Table(client, table, THE_WORK), clock)
+
+
+def kernel_deliveries(client: Client, table: str, clock: Callable[[], int] = now_in_ms) -> DeliveriesTable:
+    """Deliveries of notices, by execution, in the kernel table."""
+    return DeliveriesTable(Table(client, table, THE_KERNEL), clock)
+
+
+def _key(owner_id: str, sort: str) -> Key:
+    return f"WEBHOOK#{owner_id}", sort
 
 
 def to_item(delivery: Delivery, expires_at: int) -> Item:
     """A delivery as it is stored."""
     secret = {"secret": delivery.secret} if delivery.secret else {}
+    name = {"name": delivery.name} if delivery.name else {}
     return {
-        **at(_key(delivery.contract_id, delivery.event_id)),
+        **at(_key(delivery.owner_id, delivery.event_id)),
         "url": delivery.url,
         "body": delivery.body,
         "state": delivery.state,
         "attempt": delivery.attempt,
         "expires_at": expires_at,
         **secret,
+        **name,
     }
 
 
@@ -88,7 +100,7 @@ def tries_of(item: Item) -> tuple[Made, ...]:
 def from_item(item: Item) -> Delivery:
     """A stored delivery."""
     return Delivery(
-        contract_id=item["pk"].partition("#")[2],
+        owner_id=item["pk"].partition("#")[2],
         event_id=item["sk"],
         url=item["url"],
         body=item["body"],
@@ -96,4 +108,5 @@ def from_item(item: Item) -> Delivery:
         state=DeliveryState(item["state"]),
         attempt=item["attempt"],
         tries=tries_of(item),
+        name=item.get("name", ""),
     )

@@ -121,9 +121,9 @@ class Backends:
 
     @cached_property
     def deliveries(self) -> DeliveriesTable:
-        from piecework.webhooks.store import DeliveriesTable
+        from piecework.webhooks.store import work_deliveries
 
-        return DeliveriesTable(self._clients.dynamodb, self._work_table)
+        return work_deliveries(self._clients.dynamodb, self._work_table)
 
     @cached_property
     def stream_log(self) -> StreamTable:
@@ -198,8 +198,9 @@ class Backends:
     def ask_webhook(self, wanted: Try, seconds: int) -> None:
         """Have a webhook tried after so long. Raises PieceworkError."""
         from piecework.webhooks.deliveries import message_of
+        from piecework.worker.webhook.webhooks import OWNER
 
-        self.webhooks.send(message_of(wanted), seconds * 1000)
+        self.webhooks.send(message_of(wanted, OWNER), seconds * 1000)
 
     def stream_tokens(self) -> StreamTokens:
         """Tokens under the key as it is now: from the secret on Lambda, from the environment on a local machine.

@@ -217,8 +217,17 @@ class WorkerDoor(Backends):
     def sender(self) -> Sender:
         """What sends webhooks."""
         from piecework.webhooks.sending import SafePost, Sender
+        from piecework.worker.webhook.webhooks import OWNER, USER_AGENT
 
-        return Sender(self.deliveries, SafePost(), self.ask_webhook, self.clock, warn=self.telemetry.warning)
+        return Sender(
+            self.deliveries,
+            SafePost(),
+            self.ask_webhook,
+            self.clock,
+            warn=self.telemetry.warning,
+            owner=OWNER,
+            user_agent=USER_AGENT,
+        )
 
     def stream_url(self, execution: Execution) -> str | None:
         """Where a task's stream is; a worker without a key offers none."""

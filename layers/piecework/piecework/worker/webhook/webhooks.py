@@ -14,6 +14,8 @@ from piecework.jsons import Json, canonical
 from piecework.webhooks.deliveries import Delivery
 from piecework.worker.contract.contracts import ContractRecord
 
+OWNER: Final = "contract_id"  # what messages and the log call the owner of a delivery
+USER_AGENT: Final = "hire-worker/1"
 BODY_BYTES: Final = 262_144  # of the request; a longer one goes without its output
 EVENTS: Final[Mapping[str, str]] = {
     "completed": "task_completed",
