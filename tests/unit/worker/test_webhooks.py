@@ -52,9 +52,7 @@ def test_the_signature_is_that_of_the_specification():
 
 
 def test_without_a_secret_there_is_no_signature():
-    assert "webhook-signature" not in headers_of(
-        replace(DELIVERY, secret=None), 1_767_600_000, "hire-worker/1", "hire-worker/1"
-    )
+    assert "webhook-signature" not in headers_of(replace(DELIVERY, secret=None), 1_767_600_000, "hire-worker/1")
 
 
 def test_a_delivery_that_never_gets_through_climbs_the_ladder_and_is_given_up():
