@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 from local.openapi.parts import COUNT, SHA256, STRING, Schema, an_object, info, path_parameter, ref, servers, tags
+from piecework.durable.pauses import MOST_PAUSES
+from piecework.durable.pauses import SCOPE as SCOPES
 from piecework.durable.pieces import State
 from piecework.edge.http import BODY_LIMIT
 from piecework.ops.door import HEALTH, ROUTES, STATUS
@@ -147,6 +149,8 @@ RECORD: Final = an_object(
         "outcome": OBJECT_OR_NULL,
     }
 )
+SCOPE: Final[Schema] = {"type": "string", "pattern": f"^({SCOPES.pattern})$"}
+PAUSE: Final = an_object({"scope": SCOPE, "since_ms": COUNT, "by": STRING, "reason": STRING})
 LETTER: Final = an_object({"message_id": STRING, "body": STRING, "sent_at_ms": COUNT, "receives": COUNT})
 REASON: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": REASON_CHARACTERS}
 ANSWERS: Final[Schema] = {
@@ -166,6 +170,9 @@ ANSWERS: Final[Schema] = {
     "Contracts": page(CONTRACT),
     "Ledger": LEDGER,
     "Records": page(RECORD),
+    "Pauses": an_object({"items": {"type": "array", "maxItems": MOST_PAUSES, "items": PAUSE}}),
+    "Paused": an_object({"record_id": HEX, "pause": PAUSE, "is_new": SWITCH, "seen_within_ms": COUNT}),
+    "Resumed": an_object({"record_id": HEX, "scope": SCOPE, "was_paused": SWITCH, "seen_within_ms": COUNT}),
     "Resent": an_object({"record_id": HEX, "was": STRING, "is_asked_for": SWITCH}),
     "Letters": an_object({"letters": {"type": "array", "maxItems": MOST_LETTERS, "items": LETTER}}),
     "Redriven": an_object(
@@ -191,6 +198,9 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/contracts": ("List contracts, the newest first", "Contracts"),
     "/ops/ledger": ("Show what came and what became owed on a day", "Ledger"),
     "/ops/records": ("List what operators did, the newest first", "Records"),
+    "/ops/pauses": ("List the pauses of doors and executors that hold", "Pauses"),
+    "/ops/pause": ("Give a door or an executor no new work", "Paused"),
+    "/ops/resume": ("Give a door or an executor work again", "Resumed"),
     RESEND: ("Send a webhook again", "Resent"),
     LOOK: ("Look at some dead letters of a queue", "Letters"),
     REDRIVE: ("Put dead letters back into their queue", "Redriven"),
@@ -217,6 +227,8 @@ PATH: Final[Mapping[str, Schema]] = {  # parameters of paths
 }
 COUNTED: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": MOST_LETTERS, "default": MOST_LETTERS}
 BODIES: Final[Mapping[str, Schema]] = {
+    "/ops/pause": an_object({"scope": SCOPE, "reason": REASON}),
+    "/ops/resume": an_object({"scope": SCOPE, "reason": REASON}),
     RESEND: an_object({"reason": REASON}),
     LOOK: an_object({}),
     REDRIVE: an_object({"reason": REASON, "count": COUNTED}, optional=("count",)),
@@ -239,6 +251,9 @@ NEEDED: Final = {"/ops/piece": ("caller", *IDS)}
 TAGS: Final = {  # the second words of the paths
     "piece": "one piece of the runtime door",
     "pieces": "pieces of the runtime door",
+    "pause": "a door or an executor that is paused",
+    "pauses": "what is paused",
+    "resume": "a door or an executor that is resumed",
     "records": "what operators did",
     "contracts": "contracts of the worker door",
     "dead-letters": "messages that could not be worked on",

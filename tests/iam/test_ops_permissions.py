@@ -111,6 +111,11 @@ def act(console, aws) -> None:
         path = f"/ops/dead-letters/{queue}"
         assert console.http.post(f"{path}/look", json={}, headers=operator).json()["letters"]
         assert console.http.post(f"{path}/redrive", json=why, headers=operator).json()["put_back"] >= 1
+    scope = {"scope": "executor:nobody_serves_it", **why}
+    assert console.http.post("/ops/pause", json=scope).status_code == 403
+    assert console.http.post("/ops/pause", json=scope, headers=operator).json()["is_new"] is True
+    assert [pause["by"] for pause in console.http.get("/ops/pauses").json()["items"]] == ["bob"]
+    assert console.http.post("/ops/resume", json=scope, headers=operator).json()["was_paused"] is True
     records = console.http.get("/ops/records").json()["items"]
     assert {record["by"] for record in records} == {"bob"} and len(records) >= 6
 

@@ -7,6 +7,7 @@ import pytest
 from local.deploy import check_rules
 from local.parameters import Refused, check_values
 from piecework.aws.listed import BY_DAY
+from piecework.aws.rows.pauses import PK
 from piecework.ops.door import STATUS
 from piecework.ops.status import QUEUES, SHOWN
 
@@ -30,6 +31,10 @@ def functions(console):
 def granted(template, name):
     policies = template.of_type("AWS::IAM::Role")[f"{name}Role"]["Policies"]
     return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
+
+
+def leading_keys(entry):
+    return entry["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
 
 
 def test_without_the_parameter_nothing_of_it_is_deployed(raw_template, template):
@@ -143,14 +148,18 @@ def test_pieces_are_listed_from_an_index_that_names_what_it_holds(console):
 
 def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues_alone(console):
     by_keys = {
-        str(entry["Resource"]).rpartition("/")[2]: entry["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+        entry["Sid"]: (str(entry["Resource"]).rpartition("/")[2], *leading_keys(entry))
         for entry in granted(console, "OpsWriting")
         if "Condition" in entry
     }
     tables = [entry for entry in granted(console, "OpsWriting") if "dynamodb" in str(entry["Action"])]
 
-    assert by_keys == {"piecework-results": ["OPS#*"], "piecework-work": ["WEBHOOK#*"]}
-    assert len(tables) == 2 and all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
+    assert by_keys == {
+        "RecordWhatIsDone": ("piecework-results", "OPS#*"),
+        "KeepPauses": ("piecework-results", PK),
+        "RestartWebhooks": ("piecework-work", "WEBHOOK#*"),
+    }
+    assert len(tables) == 3 and all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
 
 
 def test_the_function_that_reads_reaches_no_streams_claims_or_seats_in_the_work_table(console):
@@ -159,4 +168,32 @@ def test_the_function_that_reads_reaches_no_streams_claims_or_seats_in_the_work_
     assert entry["Condition"] == {
         "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["EXEC#*", "WEBHOOK#*", "LEDGER#*"]},
         "Null": {"dynamodb:LeadingKeys": "false"},
+    }
+
+
+@pytest.mark.parametrize("name", ["Hire", "Contracts", "Kernel"])
+def test_a_function_that_begins_work_of_another_table_reads_the_row_of_pauses_and_nothing_else_there(
+    load_template, name
+):
+    template = load_template(DeployWorkerDoor="true", DeployKernelDoor="true")
+    reads = [entry for entry in granted(template, name) if "piecework-results" in str(entry["Resource"])]
+    variables = template.of_type("AWS::Serverless::Function")[f"{name}Function"]["Environment"]["Variables"]
+
+    [entry] = reads
+    assert (entry["Action"], leading_keys(entry)) == (["dynamodb:GetItem"], [PK])
+    assert entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"}
+    assert variables["PIECEWORK_TABLE"] == "piecework-results"
+
+
+def test_no_other_function_of_the_worker_or_the_kernel_reads_pauses(load_template):
+    template = load_template(DeployWorkerDoor="true", DeployKernelDoor="true")
+    functions = template.of_type("AWS::Serverless::Function")
+    knows = {name for name, body in functions.items() if "PIECEWORK_TABLE" in body["Environment"]["Variables"]}
+
+    assert {name.removesuffix("Function") for name in knows} == {
+        "Execute",
+        "AgentEvents",
+        "Hire",
+        "Contracts",
+        "Kernel",
     }

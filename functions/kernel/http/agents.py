@@ -23,15 +23,15 @@ OWNERS_MOST: Final = 50
 OWNERS_LIMIT: Final = query(f"a number; {OWNERS} unless it is one, {OWNERS_MOST} at most; a page may hold fewer")
 CURSOR: Final = query("the next_cursor of the page before")
 
-REASON_BYTES: Final = 1_024
+REASON_CHARACTERS: Final = 500  # as everywhere else that operators say why
 
 routes = Routes()
 
 
 def bounded_reason(text: str) -> None:
     """Raises ValueError."""
-    if len(text.encode("utf-8", "surrogatepass")) > REASON_BYTES:
-        raise ValueError(f"must be at most {REASON_BYTES} bytes")
+    if len(text) > REASON_CHARACTERS or not text.strip():
+        raise ValueError(f"must say something in at most {REASON_CHARACTERS} characters")
 
 
 class PauseBody(Body):
@@ -39,7 +39,7 @@ class PauseBody(Body):
 
     NEEDED = ("reason",)
 
-    reason: Annotated[str | None, Rule(check=bounded_reason, longest=REASON_BYTES)] = None
+    reason: Annotated[str | None, Rule(check=bounded_reason, longest=REASON_CHARACTERS)] = None
 
 
 class IntentPart(Body):

@@ -20,6 +20,7 @@ ANSWERS = {
     "/ops/contracts": door.contracts,
     "/ops/ledger": door.ledger,
     "/ops/records": door.records,
+    "/ops/pauses": door.pauses,
 }
 
 

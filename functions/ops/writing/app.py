@@ -1,4 +1,4 @@
-"""What an operator does: webhooks that are sent again, dead letters that are looked at and put back."""
+"""What an operator does: pauses, webhooks that are sent again, dead letters that are looked at and put back."""
 
 from typing import Any
 
@@ -12,6 +12,8 @@ ANSWERS = {
     "/ops/tasks/{contract_id}/webhooks/{event_id}/resend": door.resend,
     "/ops/dead-letters/{name}/look": door.look,
     "/ops/dead-letters/{name}/redrive": door.redrive,
+    "/ops/pause": door.pause,
+    "/ops/resume": door.resume,
 }
 
 

@@ -32,6 +32,7 @@ with the module of each class that is not here:
             NotFound                        kernel.errors
             ServiceUnavailable              kernel.errors
                 AgentPaused                 kernel.errors
+                DoorPaused                  kernel.errors
             Unauthorized                    kernel.errors
                 SessionExpired              kernel.errors
                 SessionNotFound             kernel.errors
@@ -59,6 +60,7 @@ with the module of each class that is not here:
         Unauthorized
         Unavailable
             ExecutorBroken                  extend.broken
+            Paused
         Unprocessable
             TaskTypeUnknown
         UnsupportedMediaType
@@ -216,6 +218,12 @@ class Unavailable(PieceworkError):
 
     code = "unavailable"
     retryable = True
+
+
+class Paused(Unavailable):
+    """Operators have paused a door or an executor: it takes no new work until they resume it."""
+
+    retry_seconds: ClassVar[int] = 30  # a person will resume it
 
 
 class RequestRejected(PieceworkError):

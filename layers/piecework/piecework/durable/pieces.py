@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, Protocol
 from piecework.chance import uniform
 from piecework.clock import now_in_ms
 from piecework.durable.renewal import Renewal
-from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, PieceworkError
+from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, Paused, PieceworkError
 from piecework.extend.right import LEASE_MS, Right, RightLost, Unleased
 from piecework.jsons.fingerprints import Fingerprint
 from piecework.values import dataclass, replace
@@ -212,19 +212,23 @@ class Pieces:
         until_ms: int,
         needs_ms: int = 0,
         origin: Origin | None = None,
+        admit: Callable[[], None] = lambda: None,
     ) -> Answer:
         """Answer a piece: replay it, wait for its runner until `until_ms`, or run `work` once.
 
         A lapsed piece is taken over only if at least `needs_ms` milliseconds remain; else its caller will come back.
-        With an `origin` it is listed from its claim on; the claim writes it.
+        With an `origin` it is listed from its claim on; the claim writes it. While `admit` raises Paused, a piece that
+        nobody has begun is not begun; every other one is answered as ever.
 
         Raises:
+            Paused: nobody has begun it, and it may not be begun now.
             KeyConflict: the key belongs to another fingerprint.
             InProgress: its runner did not finish before `until_ms`.
             PieceworkError: the failure of `work` (the piece is released), or of the run that this call waited for.
         """
         waited = False
         while True:
+            self._admitted(key, admit)
             standing = self.claim(key, fingerprint, origin)
             if isinstance(standing, Recorded):
                 return Answer(standing.body, standing.ok, replayed=True, waited=waited)
@@ -304,6 +308,15 @@ class Pieces:
                 raise ReleasedFailure(piece.reason_code, piece.reason)
             gap = min(gap * GAP_GROWTH, LONGEST_GAP_SECONDS)
         raise InProgress("the piece is still running; ask again with the same ids")
+
+    def _admitted(self, key: str, admit: Callable[[], None]) -> None:
+        """Raises Paused for a piece that is new, or that its last run gave up."""
+        try:
+            admit()
+        except Paused:
+            piece = self._table.read(key)
+            if piece is None or piece.is_expired(self._clock()) or piece.state is State.RELEASED:
+                raise
 
     def _run(self, claim: Claim, work: Callable[[Claim], Result]) -> Answer:
         try:

@@ -145,6 +145,12 @@ class AgentPaused(ServiceUnavailable):
         super().__init__(f"the agent {agent_id} is paused; try again later")
 
 
+class DoorPaused(ServiceUnavailable):
+    """Operators have paused the door, or the executor that is the agent: executions are not created."""
+
+    headers = MappingProxyType({"Retry-After": str(PAUSED_RETRY_SECONDS)})
+
+
 class Internal(KernelError):
     """A bug; its text stays in the log."""
 

@@ -44,6 +44,7 @@ from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.durable.due import Due, DueTimes, Looks
+    from piecework.durable.pauses import Admission
     from piecework.kernel.connected.lists import Connected
     from piecework.kernel.connected.ports import Connections
     from piecework.kernel.hosted.runs import Hosted
@@ -89,7 +90,8 @@ class KernelDoor:
     @cached_property
     def kernel(self) -> Kernel:
         """The door's operations."""
-        return Kernel(self.stores, self.commits, self.assigner, self.dispatcher, self._judge, self.windows)
+        giving = (self.commits, self.assigner, self.dispatcher)
+        return Kernel(self.stores, *giving, self._judge, self.windows, self._admit)
 
     @cached_property
     def streams(self) -> Streams:
@@ -342,6 +344,20 @@ class KernelDoor:
     @cached_property
     def _values(self) -> KernelValues:
         return KernelValues(lambda: self.clients.s3, self.places.bucket)
+
+    @cached_property
+    def _admission(self) -> Admission | None:
+        """Tells what is paused; functions that create no executions do not know where that stands."""
+        from piecework.aws.rows.pauses import PausesRow
+        from piecework.durable.pauses import Admission
+
+        table = self._env.get("PIECEWORK_TABLE", "")
+        row = PausesRow(self.clients.dynamodb, table) if table else None
+        return Admission(row, self.clock, self.telemetry.warning) if row else None
+
+    def _admit(self, executor: str) -> None:
+        if self._admission:
+            self._admission.check("kernel", executor)
 
     def _judge(self, call: Call) -> Verdict:
         return self.policy.decide(call)

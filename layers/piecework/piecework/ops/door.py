@@ -42,6 +42,9 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "/ops/dead-letters/{name}/look": ("POST",),
     "/ops/dead-letters/{name}/redrive": ("POST",),
     "/ops/ledger": ("GET",),
+    "/ops/pauses": ("GET",),
+    "/ops/pause": ("POST",),
+    "/ops/resume": ("POST",),
 }
 BYTES: Final = {  # of evidence: a stranger's bytes, which a browser must not show in our origin
     "Content-Disposition": "attachment",

@@ -70,7 +70,7 @@ class Verbs:
             BadRequest: there is no reason, or another member.
             NotFound: there is no such webhook.
         """
-        _only(body, "reason")
+        only(body, "reason")
 
         def act() -> dict[str, Json]:
             was = self._hooks().resend(_contract(contract_id), event_id)
@@ -86,7 +86,7 @@ class Verbs:
             NotFound: there is no such queue.
         """
         require(caller, WRITES)
-        _only(body)
+        only(body)
         letters = self._of(name).take(MOST_LETTERS, hidden_seconds=0)
         return {"letters": [_shown(letter) for letter in letters]}
 
@@ -98,7 +98,7 @@ class Verbs:
             BadRequest: there is no reason, or the count has no meaning.
             NotFound: there is no such queue.
         """
-        _only(body, "reason", "count")
+        only(body, "reason", "count")
         count = body.get("count", MOST_LETTERS)
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_LETTERS:
             raise BadRequest(f"count must be a whole number from 1 to {MOST_LETTERS}")
@@ -133,7 +133,8 @@ def _contract(text: str) -> str:
         raise NotFound("this is not a contract's id") from None
 
 
-def _only(body: Mapping[str, Json], *allowed: str) -> None:
+def only(body: Mapping[str, Json], *allowed: str) -> None:
+    """Raises BadRequest, with its name, for a member of a body that means nothing here."""
     if unknown := [name for name in body if name not in allowed]:
         raise BadRequest(f"the member {unknown[0][:40]!r} is not known here; send {', '.join(allowed) or 'none'}")
 

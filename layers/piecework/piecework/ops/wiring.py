@@ -19,6 +19,7 @@ from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
+    from piecework.ops.pausing import Pausing
     from piecework.ops.pieces import PieceViews
     from piecework.ops.records import Records
     from piecework.ops.status import Status, Watched
@@ -113,6 +114,18 @@ class OpsDoor:
         """The answer of POST /ops/dead-letters/{name}/redrive."""
         return self._verbs.redrive(asked.caller, asked.named["name"], asked.request.json_object())
 
+    def pauses(self, asked: Asked) -> Json:
+        """The answer of GET /ops/pauses."""
+        return self._pausing.listed(asked.caller)
+
+    def pause(self, asked: Asked) -> Json:
+        """The answer of POST /ops/pause."""
+        return self._pausing.pause(asked.caller, asked.request.json_object())
+
+    def resume(self, asked: Asked) -> Json:
+        """The answer of POST /ops/resume."""
+        return self._pausing.resume(asked.caller, asked.request.json_object())
+
     @property
     def _is_local(self) -> bool:
         """Whether AWS is an emulator, which speaks plain HTTP."""
@@ -168,6 +181,15 @@ class OpsDoor:
 
         (table,) = needed(self._env, "PIECEWORK_TABLE")
         return Records(RecordRowsTable(self._clients.dynamodb, table), now_in_ms, lambda: token_hex(16))
+
+    @cached_property
+    def _pausing(self) -> Pausing:
+        from piecework.aws.rows.pauses import PausesRow
+        from piecework.clock import now_in_ms
+        from piecework.ops.pausing import Pausing
+
+        (table,) = needed(self._env, "PIECEWORK_TABLE")
+        return Pausing(self._records, PausesRow(self._clients.dynamodb, table), now_in_ms)
 
     @cached_property
     def _verbs(self) -> Verbs:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from piecework.edge.http import Request, Response
 from piecework.edge.ports import LambdaContext, Telemetry
-from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkError
+from piecework.errors import Internal, MethodNotAllowed, NotFound, Paused, PieceworkError
 
 STATUS: Final[Mapping[str, int]] = {
     "bad_request": 400,
@@ -90,6 +90,8 @@ def error_response(error: PieceworkError) -> Response:
     headers = {"Allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else {}
     if status == STATUS["unauthorized"]:
         headers["WWW-Authenticate"] = 'Basic realm="piecework"'
+    if isinstance(error, Paused):
+        headers["Retry-After"] = str(error.retry_seconds)
     text = clean(error.message)
     body = json.dumps({"error": text, "code": error.code}, ensure_ascii=False).encode("utf-8")
     headers |= replay_mark(error.facts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Self
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from piecework.aws.bucket import EvidenceBucket
     from piecework.aws.clients import Clients
     from piecework.aws.steps_table import ResultSteps
+    from piecework.durable.pauses import Admission
     from piecework.durable.pieces import PieceTable
     from piecework.edge.http import Request
     from piecework.extend.event_hook import EventHook
@@ -103,6 +104,7 @@ class RuntimeDoor:
             clock=self.clock,
             expires_at=self._expires_at,
             log=self.telemetry,
+            admit=partial(self._admission.check, "runtime"),
         )
 
     @cached_property
@@ -209,6 +211,14 @@ class RuntimeDoor:
 
         (name,) = needed(self._env, "PIECEWORK_TABLE")
         return result_steps(self._clients.dynamodb, name)
+
+    @cached_property
+    def _admission(self) -> Admission:
+        from piecework.aws.rows.pauses import PausesRow
+        from piecework.durable.pauses import Admission
+
+        (name,) = needed(self._env, "PIECEWORK_TABLE")
+        return Admission(PausesRow(self._clients.dynamodb, name), self.clock, self.telemetry.warning)
 
     @property
     def _keep_days(self) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from piecework.aws.queues import Queue
     from piecework.aws.steps_table import StepsTable
     from piecework.durable.due import Due
+    from piecework.durable.pauses import Admission
     from piecework.extend.manifest import Bundle
     from piecework.webhooks.deliveries import Try
     from piecework.webhooks.store import DeliveriesTable
@@ -167,6 +168,20 @@ class Backends:
     def webhooks(self) -> Queue:
         """The queue of the webhook function."""
         return self._queue("PIECEWORK_WEBHOOK_QUEUE_URL")
+
+    def admit(self, executor: str) -> None:
+        """Pass while new work may begin for an executor; empty for what needs none. Raises Paused."""
+        if self._admission:
+            self._admission.check("worker", executor)
+
+    @cached_property
+    def _admission(self) -> Admission | None:
+        from piecework.aws.rows.pauses import PausesRow
+        from piecework.durable.pauses import Admission
+
+        table = self._env.get("PIECEWORK_TABLE", "")
+        row = PausesRow(self._clients.dynamodb, table) if table else None
+        return Admission(row, self.clock, self.telemetry.warning) if row else None
 
     def enqueue(self, execution: Execution) -> None:
         """Put a task into the queue. Raises PieceworkError."""

@@ -10,7 +10,15 @@ from typing import Any, Final
 
 from piecework.edge.http import JSON_MEDIA_TYPE, Request, Response
 from piecework.edge.ports import LambdaContext, Telemetry
-from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkError, TooLarge, UnsupportedMediaType
+from piecework.errors import (
+    Internal,
+    MethodNotAllowed,
+    NotFound,
+    Paused,
+    PieceworkError,
+    TooLarge,
+    UnsupportedMediaType,
+)
 from piecework.extend.broken import ExecutorBroken
 from piecework.jsons import Json, canonical, check_depth, loads
 from piecework.worker.cors import ANY, cors_headers, preflight
@@ -152,6 +160,8 @@ def clean(text: str) -> str:
 def _translated(error: PieceworkError) -> WorkerError:
     if isinstance(error, ExecutorBroken):  # its text is for whoever asks, and nothing was bound
         return WorkerError("EXECUTION_TRANSIENT", error.message, headers={"Retry-After": BROKEN_SECONDS})
+    if isinstance(error, Paused):
+        return WorkerError("EXECUTION_TRANSIENT", error.message, headers={"Retry-After": str(error.retry_seconds)})
     code = SHARED_CODES.get(error.code, "INTERNAL_ERROR")
     headers = {"Allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else {}
     message = error.message if code != "INTERNAL_ERROR" else "something went wrong here; try again"

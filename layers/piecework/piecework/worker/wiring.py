@@ -73,7 +73,8 @@ class WorkerDoor(Backends):
         from piecework.worker.contract.registration import Registration
 
         identity, offer = WorkerIdentity.of(self.settings), self.cases.offer
-        return Registration(self.contracts, identity, offer, self.public_url, self.clock, self.executions.read)
+        where, current = (self.public_url, self.clock), self.executions.read
+        return Registration(self.contracts, identity, offer, *where, current, self.admit)
 
     @cached_property
     def routes(self) -> HireRoutes:
@@ -103,6 +104,7 @@ class WorkerDoor(Backends):
             kinds=self._kinds,
             clock=self.clock,
             count=self.rates.known,
+            admit=self.admit,
         )
         return HireRoutes(hire, self.contracts, self.views, self.clock, self.settings.max_body_bytes)
 

@@ -72,7 +72,7 @@ def test_an_ended_execution_is_not_run_again_for_a_paused_agent(desk):
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
 @pytest.mark.parametrize(
-    "body", [None, {}, {"reason": ""}, {"reason": None}, {"reason": 7}, {"reason": "x" * 1_025}, {"reason": "é" * 513}]
+    "body", [None, {}, {"reason": ""}, {"reason": " "}, {"reason": None}, {"reason": 7}, {"reason": "x" * 501}]
 )
 def test_a_reason_is_needed_and_bounded(desk, verb, body):
     refused = told(desk, verb, body)
@@ -84,7 +84,7 @@ def test_a_reason_is_needed_and_bounded(desk, verb, body):
 @pytest.mark.parametrize("verb", ["pause", "resume"])
 def test_an_id_is_bounded_and_the_longest_reason_is_taken(desk, verb):
     assert told(desk, verb, {"reason": "x"}, agent_id="a" * 257).status_code == 400
-    assert told(desk, verb, {"reason": "x" * 1_024}, agent_id="a" * 256).status_code == 200
+    assert told(desk, verb, {"reason": "é" * 500}, agent_id="a" * 256).status_code == 200
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])

@@ -4,12 +4,13 @@ To run one again copies what its client gave: agent, input and labels. Nothing e
 is decided on by the policy of its own time; what people have allowed or denied stays with the old one.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 
-from piecework.errors import PieceworkError
+from piecework.errors import Paused, PieceworkError
 from piecework.kernel.clocks import named_id
 from piecework.kernel.decide.command import decide_new
-from piecework.kernel.errors import Conflict
+from piecework.kernel.errors import Conflict, DoorPaused
 from piecework.kernel.model.commands import Create, SendFailed
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.ports import Agents, Details, Executions
@@ -18,6 +19,8 @@ from piecework.kernel.service.assigning import FRESH_MS, RoundRobin
 from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.reasons import Service, waiting_for
 from piecework.values import replace
+
+Admit = Callable[[str], None]  # raises Paused while nothing new may begin, at all or for the executor of a name
 
 
 def again_id(execution_id: str, key: str) -> str:
@@ -28,9 +31,11 @@ def again_id(execution_id: str, key: str) -> str:
 class Creating:
     """Creates executions."""
 
-    def __init__(self, executions: Executions, agents: Agents, commits: Commits, assigner: RoundRobin) -> None:
+    def __init__(
+        self, executions: Executions, agents: Agents, commits: Commits, assigner: RoundRobin, admit: Admit
+    ) -> None:
         self._executions, self._agents, self._commits, self._assigner = executions, agents, commits, assigner
-        self._around = commits.environment
+        self._around, self._admit = commits.environment, admit
 
     def create(self, command: Create, by: str) -> Details:
         """A new execution by the token of that name, given to a connected consumer at once if there is one.
@@ -38,7 +43,9 @@ class Creating:
         Raises:
             VersionConflict: there is an execution with the id that the command names.
             AgentPaused: the agent gets no new executions.
+            DoorPaused: nobody does, or none whose agent is this executor.
         """
+        self._check_admitted(command.agent_id)
         now = self._around.clock()
         chosen = self._assigner.choose(command.agent_id)
         whole = replace(command, execution_id=command.execution_id or self._around.new_id(now), consumer_id=chosen)
@@ -65,6 +72,12 @@ class Creating:
         if old.forgotten:
             raise Conflict("the execution was forgotten, and its input with it")
         return self.create(Create(id_, old.agent_id, ended.input, old.labels, again_of=old.id), by)
+
+    def _check_admitted(self, agent_id: str) -> None:
+        try:
+            self._admit(agent_id if self._assigner.is_hosted(agent_id) else "")
+        except Paused as paused:
+            raise DoorPaused(paused.message) from None
 
     def _was_too_late(self, created: Execution, chosen_ms: int) -> bool:
         """Take an execution back that took so long to store that its consumer's end was dealt with meanwhile."""

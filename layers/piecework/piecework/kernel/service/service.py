@@ -45,7 +45,7 @@ from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.bulk import Bulk
 from piecework.kernel.service.commits import Commits
-from piecework.kernel.service.creating import Creating, again_id
+from piecework.kernel.service.creating import Admit, Creating, again_id
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.due_timers import DueTimers, TimersRun
 from piecework.kernel.service.forgetting import Forgetting
@@ -71,13 +71,14 @@ class Kernel:
         dispatcher: Queues,
         judge: Judge,
         windows: RateWindows,
+        admit: Admit = lambda executor: None,
     ) -> None:
         self._executions, self._agents, self._runners = stores.executions, stores.agents, stores.runners
         self._commits, self._assigner, self._dispatcher = commits, assigner, dispatcher
         self._settings, self._around = commits.settings, commits.environment
         self._sessions = Sessions(stores.executions, stores.agents)
         self._reasons = Reasons(stores.executions, assigner.service, commits.clock)
-        self._creating = Creating(stores.executions, stores.agents, commits, assigner)
+        self._creating = Creating(stores.executions, stores.agents, commits, assigner, admit)
         self._due_timers = DueTimers(stores, commits, assigner, dispatcher)
         self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
 

@@ -171,7 +171,9 @@ class Execute:
         expires_at: Callable[[], int],
         log: Log,
         token: Callable[[], str] = artifact_token,
+        admit: Callable[[str], None] = lambda executor: None,
     ) -> None:
+        """`admit` raises Paused while no new work may begin for the executor of that name."""
         self._bundle = bundle
         self._pieces = pieces
         self._steps = steps
@@ -181,6 +183,7 @@ class Execute:
         self._expires_at = expires_at
         self._log = log
         self._token = token
+        self._admit = admit
 
     def execute(
         self,
@@ -201,6 +204,7 @@ class Execute:
             SchemaRejected: the output schema cannot be used.
             KeyConflict: the ids belong to another payload.
             InProgress: another runner has the piece and did not finish in time.
+            Paused: the piece is new, and its executor or the door takes no new work.
             Retryable, UpstreamFailed: the executor could not answer now.
             StoredFailure: the piece's recorded answer is a permanent failure.
         """
@@ -234,6 +238,7 @@ class Execute:
             until_ms=until_ms,
             needs_ms=order.executor.expected_ms,
             origin=order.origin,
+            admit=lambda: self._admit(order.executor.name),
         )
         facts, counts = _facts(order, answer, runs), _counts(answer, runs)
         if not answer.ok:

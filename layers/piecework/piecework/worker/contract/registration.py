@@ -6,6 +6,7 @@ No login is needed: only a contract that our own wallet signed passes, so nobody
 from collections.abc import Callable
 from typing import Final, Literal
 
+from piecework.errors import Paused
 from piecework.jsons import Json
 from piecework.values import dataclass
 from piecework.worker.contract.choosing import Offer
@@ -33,6 +34,7 @@ class Registration:
     public_base_url: str | PublicUrl
     clock: Callable[[], int]
     execution_of: Callable[[str], Execution | None]
+    admit: Callable[[str], None] = lambda executor: None  # raises Paused while nothing new may begin for it
 
     def register(self, body: Json) -> tuple[Literal["new", "same"], dict[str, Json]]:
         """Check a contract and keep it: whether it is new, and the answer's body.
@@ -41,11 +43,12 @@ class Registration:
             WorkerError: INVALID_REQUEST; the body has other members than `contract` and `webhook_secret`.
             ContractInvalid: it breaks a rule.
             ContractConflict: its id stands for another contract.
+            Paused: it is new, and the door or its executor takes no new work.
         """
         document, secret = _members(body)
         try:
             record = validate(document, secret, self.rules, self.clock())
-            self.offer.name_for(record.document)
+            self._check_admitted(record, self.offer.name_for(record.document))
             kept = self.contracts.put(record)
         except WorkerError as error:
             error.contract_id = _shown_id(document)
@@ -57,6 +60,13 @@ class Registration:
             "execute_url": f"{self.public_base_url}/execute",
             "expires_at": time_text(record.deadline_ms),
         }
+
+    def _check_admitted(self, record: ContractRecord, executor: str) -> None:
+        try:
+            self.admit(executor)
+        except Paused:
+            if self.contracts.get(record.contract_id) is None:
+                raise
 
     def show(self, contract_id: str) -> dict[str, Json]:
         """What everybody who knows the id may know. Raises CONTRACT_NOT_FOUND."""

@@ -90,6 +90,9 @@ class Hire:
     kinds: SupportedKinds
     clock: Callable[[], int]
     count: Callable[[str], None]  # a request about a contract that is here; raises RATE_LIMITED
+    admit: Callable[[str], None] = lambda executor: (
+        None
+    )  # raises Paused while no payment may begin work of its executor
 
     def execute(self, ask: Ask) -> Answer:
         """Answer one request by the table of section 5.
@@ -114,6 +117,10 @@ class Hire:
         try:
             if case is None or reply in BEGINNINGS:
                 return self._begin(ask, contract, execution, reply)
+            if reply in ABOUT_PAYMENT:
+                self.admit(
+                    "" if case.execution.has_result else case.execution.executor
+                )  # work that is done waits for none
             return ANSWERS[reply](self, ask, case)
         except Moved:
             raise
@@ -158,6 +165,7 @@ class Hire:
             raise WorkerError("CONTRACT_EXPIRED", "the contract's deadline has passed", contract_id=ask.contract_id)
         quote = self.cases.quote(contract)  # refused before anybody pays
         check_input(contract, ask.body)
+        self.admit(quote.executor.name)
         if reply in (Reply.START, Reply.START_NEW_GENERATION):
             return self.start.anew(ask, quote, before)
         self.kinds.check(contract.network)
@@ -213,6 +221,9 @@ class Hire:
 
 
 BEGINNINGS: Final = frozenset({Reply.ASK_NEW_GENERATION, Reply.START_NEW_GENERATION})
+ABOUT_PAYMENT: Final = frozenset(  # these ask for a payment, or take one
+    {Reply.ASK_AGAIN, Reply.ASK_LAPSED, Reply.SETTLE_RESULT, Reply.REPLACE_AND_RETRY}
+)
 ANSWERS: Final[Mapping[Reply, Callable[[Hire, Ask, Case], Answer]]] = {
     Reply.PENDING: Hire._pending,
     Reply.ASK_AGAIN: Hire._ask_again,

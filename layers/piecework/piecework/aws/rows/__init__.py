@@ -1,0 +1,1 @@
+"""Rows that more than one door reads."""
