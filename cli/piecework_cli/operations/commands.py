@@ -1,4 +1,4 @@
-"""`piecework ops`: what operators do through the operator's door: webhooks, dead letters, and the record of it all."""
+"""`piecework ops`: what operators do through the operator's door: pauses, webhooks, dead letters, and what was done."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ FIRST_REFUSAL: Final = 300
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    group = commands.add_parser("ops", help="send webhooks again, put dead letters back, show what operators did")
+    group = commands.add_parser("ops", help="pause doors, send webhooks again, put dead letters back")
     group.add_argument("--ops", metavar="URL", default=os.environ.get("PIECEWORK_OPS_URL"), help="the operator's door")
     group.add_argument(
         "--token",
@@ -32,6 +32,13 @@ def add(commands: "Commands") -> None:
     actions = group.add_subparsers(required=True, metavar="ACTION")
     actions.add_parser("status", help="print version, doors, settings and queues").set_defaults(run=status)
     actions.add_parser("records", help="print what operators did, the newest first").set_defaults(run=records)
+    actions.add_parser("pauses", help="print the doors and executors that are paused").set_defaults(run=pauses)
+    pausing = actions.add_parser("pause", help="give a door or an executor no new work; what was begun goes on")
+    pausing.set_defaults(run=pause)
+    resuming = actions.add_parser("resume", help="give a door or an executor work again")
+    resuming.set_defaults(run=resume)
+    for parser in (pausing, resuming):
+        parser.add_argument("scope", help="door:runtime, door:worker, door:kernel, or executor:NAME")
     resending = actions.add_parser("resend", help="send a webhook again, from its first try on")
     resending.add_argument("contract", help="the contract's id")
     resending.add_argument("event", help="the webhook's id, as `ops task` prints it")
@@ -46,7 +53,7 @@ def add(commands: "Commands") -> None:
     redriving.add_argument("queue", help="such as task or webhook; `ops status` names them")
     redriving.add_argument("--count", type=int, default=10, help="at most so many, up to 10")
     redriving.set_defaults(run=redrive)
-    for parser in (resending, redriving):
+    for parser in (pausing, resuming, resending, redriving):
         parser.add_argument("--reason", required=True, help="why you do this; it is kept")
 
 
@@ -58,6 +65,21 @@ def status(options: argparse.Namespace) -> None:
 def records(options: argparse.Namespace) -> None:
     """Print the newest records."""
     show(_ask(options, "GET", "records"))
+
+
+def pauses(options: argparse.Namespace) -> None:
+    """Print what is paused."""
+    show(_ask(options, "GET", "pauses"))
+
+
+def pause(options: argparse.Namespace) -> None:
+    """Pause a door or an executor."""
+    show(_ask(options, "POST", "pause", body={"scope": options.scope, "reason": options.reason}))
+
+
+def resume(options: argparse.Namespace) -> None:
+    """Resume a door or an executor."""
+    show(_ask(options, "POST", "resume", body={"scope": options.scope, "reason": options.reason}))
 
 
 def task(options: argparse.Namespace) -> None:

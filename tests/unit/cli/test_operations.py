@@ -55,6 +55,15 @@ def door(monkeypatch):
             ["resend", "ctr_1", "evt/1", "--reason", "down"],
             ("POST", "/ops/tasks/ctr_1/webhooks/evt%2F1/resend", {"reason": "down"}),
         ),
+        (["pauses"], ("GET", "/ops/pauses", None)),
+        (
+            ["pause", "door:worker", "--reason", "500s"],
+            ("POST", "/ops/pause", {"scope": "door:worker", "reason": "500s"}),
+        ),
+        (
+            ["resume", "executor:echo", "--reason", "mended"],
+            ("POST", "/ops/resume", {"scope": "executor:echo", "reason": "mended"}),
+        ),
         (["letters", "task"], ("POST", "/ops/dead-letters/task/look", {})),
         (
             ["redrive", "due", "--count", "3", "--reason", "mended"],
@@ -76,7 +85,9 @@ def test_a_refusal_is_a_sentence_without_the_token(door, capsys):
     assert capsys.readouterr().err == "piecework: 403: this needs the role operator\n"
 
 
-@pytest.mark.parametrize("words", [["resend", "ctr_1", "evt_1"], ["redrive", "task"]])
+@pytest.mark.parametrize(
+    "words", [["resend", "ctr_1", "evt_1"], ["redrive", "task"], ["pause", "door:worker"], ["resume", "door:worker"]]
+)
 def test_what_changes_something_needs_a_reason(door, words):
     with pytest.raises(SystemExit):
         main(["ops", *words])
