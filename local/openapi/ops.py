@@ -15,8 +15,10 @@ from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
 from piecework.ops.records import REASON_CHARACTERS
 from piecework.ops.status import DOORS, QUEUES, SHOWN
+from piecework.ops.store.verdict_lines import TEXTS
 from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, NOT_KEPT, STATES, TOTALS
 from piecework.ops.verbs import MOST_LETTERS
+from piecework.ops.verdicts import BY_ID, LARGEST_REASON, STATUSES
 from piecework.webhooks.deliveries import MOST_TRIES
 from piecework.worker.record.values import PaymentStatus
 
@@ -25,6 +27,7 @@ CODES_BY_STATUS: Final = {
 } | {429: ["rate_limited"]}  # the edge's own
 RESEND: Final = "/ops/tasks/{contract_id}/webhooks/{event_id}/resend"
 LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redrive"))
+OF_A_PIECE: Final = "/ops/pieces/{key}/verdicts"
 KEY: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 OR_NULL: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
 QUEUE: Final = an_object(dict.fromkeys(("waiting", "in_flight", "delayed", "dead_letters"), OR_NULL))
@@ -61,6 +64,25 @@ PIECE: Final = an_object(
         "evidence_inline_count": COUNT,
         "steps": {"type": "array", "maxItems": MOST_STEPS, "items": an_object({"name": STRING, "at_ms": COUNT})},
         "has_more_steps": {"type": "boolean"},
+    }
+)
+VERDICT: Final = an_object(
+    {
+        "at_ms": COUNT,
+        "verification_status": {"enum": list(STATUSES)},
+        "reason_codes": {"type": "array", "items": {"type": "integer"}},
+        "score": {"type": ["number", "null"]},
+        **dict.fromkeys(TEXTS, TEXT_OR_NULL),
+    }
+)
+VERDICTS: Final = an_object(
+    {
+        "items": {"type": "array", "maxItems": LARGEST_PAGE, "items": VERDICT},
+        "next": TEXT_OR_NULL,
+        "window": an_object({"since_ms": COUNT, "until_ms": COUNT, "is_whole": {"type": "boolean"}}),
+        "counts": an_object(dict.fromkeys(STATUSES, COUNT)),
+        "reasons": {"type": "object", "additionalProperties": COUNT},
+        "is_logged": {"type": "boolean"},
     }
 )
 OBJECT_OR_NULL: Final[Schema] = {"type": ["object", "null"]}
@@ -165,6 +187,7 @@ ANSWERS: Final[Schema] = {
     ),
     "Pieces": page(PIECE_IN_SHORT),
     "Piece": PIECE,
+    "Verdicts": VERDICTS,
     "Tasks": page(an_object(TASK_IN_SHORT)),
     "Task": TASK,
     "Contracts": page(CONTRACT),
@@ -192,6 +215,8 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/pieces": ("List pieces, the newest first", "Pieces"),
     "/ops/pieces/{key}": ("Show one piece", "Piece"),
     "/ops/pieces/{key}/evidence/{digest}": ("Fetch evidence of a piece", None),
+    OF_A_PIECE: ("List verdicts on a piece's execution, the newest first", "Verdicts"),
+    "/ops/verdicts": ("List recent verdicts, the newest first, and count them by reason", "Verdicts"),
     "/ops/piece": ("Show one piece by its caller and its three ids", "Piece"),
     "/ops/tasks": ("List hired tasks, the newest first", "Tasks"),
     "/ops/tasks/{contract_id}": ("Show a contract's task, its money and its webhooks", "Task"),
@@ -207,6 +232,7 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
 }
 NAMES: Final = {  # of operations whose path has the words of another
     "/ops/pieces/{key}": "piece_by_key",
+    OF_A_PIECE: "piece_verdicts",
     "/ops/tasks/{contract_id}": "task",
     RESEND: "resend_webhook",
     LOOK: "look_at_dead_letters",
@@ -245,6 +271,13 @@ QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/contracts": {"state": {"enum": [NO_TASK, NOT_KEPT, *STATES]}, **PAGED},
     "/ops/ledger": {"day": DAY},
     "/ops/records": PAGED,
+    "/ops/verdicts": {
+        "status": {"enum": list(STATUSES)},
+        "reason": {"type": "integer", "minimum": 0, "maximum": LARGEST_REASON},
+        **dict.fromkeys((*BY_ID, "output_digest"), STRING),
+        **PAGED,
+    },
+    OF_A_PIECE: {name: body for name, body in PAGED.items() if name in ("limit", "cursor")},
     "/ops/piece": dict.fromkeys(("caller", *IDS), STRING),
 }
 NEEDED: Final = {"/ops/piece": ("caller", *IDS)}
@@ -260,6 +293,7 @@ TAGS: Final = {  # the second words of the paths
     "health": "whether the door is alive",
     "ledger": "money of the worker door",
     "tasks": "hired tasks",
+    "verdicts": "what the runtime door judged",
     "status": "what is deployed, and how it stands",
 }
 ALWAYS: Final = (429, 500, 503)  # 429 is the edge's
@@ -309,7 +343,7 @@ def operation(path: str) -> Schema:
         made["parameters"] = parameters
     failures = ALWAYS if path == HEALTH else (*GUARDED, *ALWAYS, *([400] if path in QUERIES else []))
     failures = (*failures, 400, 413, 415) if path in BODIES else failures
-    failures = (*failures, 404) if "{" in path or path in (*NEEDED, *OF_THE_WORKER) else failures
+    failures = (*failures, 404) if "{" in path or path in (*NEEDED, *OF_THE_WORKER, "/ops/verdicts") else failures
     made["responses"] |= {str(status): _failure(status) for status in sorted(failures)}
     if path == HEALTH:
         made["security"] = [{}]

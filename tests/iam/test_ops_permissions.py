@@ -14,9 +14,11 @@ from piecework.worker.contract.contracts import record_of
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.executions_table import ExecutionsTable
 from tests.support.aws_calls import recorded
+from tests.support.machine import wait_until
 from tests.support.ops.tasks import a_task
 from tests.support.roles import FUNCTION, refused, template_with, unused
 from tests.support.runtime.requests import a_scripted_request, execute
+from tests.support.runtime.verification import a_candidate, a_verify_body
 from tests.support.worker.contracts import a_contract
 
 SECRET = "ops-correct-horse-battery"
@@ -45,7 +47,7 @@ def console(gateway, embedded_aws):
 def calls(console, gateway, embedded_aws):
     """Every call of the door's functions after all of it was used."""
     drive(console)
-    read_pieces(console, gateway())
+    read_pieces(console, gateway(PIECEWORK_PARAM_DeployConsole="true", PIECEWORK_PARAM_OpsTokensSecretArn="arn"))
     read_tasks(console, embedded_aws)
     act(console, embedded_aws)
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
@@ -76,6 +78,24 @@ def read_pieces(console, runtime) -> None:
     assert (evidence.text, evidence.headers["content-disposition"]) == ("found", "attachment")
     assert console.http.get(f"/ops/pieces/{found['key']}").json() == found
     assert console.http.get("/ops/pieces", params={"cursor": "nope"}).status_code == 400
+    read_verdicts(console, runtime, found)
+
+
+def read_verdicts(console, runtime, piece) -> None:
+    """A verdict on that piece's output, which the log has a moment later: in the list and beside the piece."""
+    candidate = a_candidate({}, execution_id=piece["execution_id"], candidate_id=f"c-{time.time_ns()}")
+    given = runtime.http.post("/verify", json=a_verify_body(candidate=candidate)).json()
+
+    def told(path, **query):
+        items = console.http.get(path, params=query).json()["items"]
+        return [item for item in items if item["candidate_id"] == candidate["candidate_id"]]
+
+    wait_until(lambda: told("/ops/verdicts", reason="100"))
+    [item] = told("/ops/verdicts", candidate_id=candidate["candidate_id"], status="passed")
+    assert given["verifier_result_hash"] == item["verifier_result_hash"]
+    assert item["output_digest"] == candidate["output_ref"]["digest"] and item["caller"] == "anonymous"
+    assert told(f"/ops/pieces/{piece['key']}/verdicts") == [item]
+    assert console.http.get(f"/ops/pieces/{'0' * 64}/verdicts").status_code == 404
 
 
 def read_tasks(console, aws) -> None:

@@ -93,11 +93,24 @@ def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
     actions = {action for entry in granted(console, "OpsReading") for action in entry["Action"]}
     reading = {
         *("logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", "sqs:GetQueueAttributes"),
+        "logs:FilterLogEvents",
         *("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject"),
     }
 
     assert actions == reading
     assert all(entry["Resource"] != "*" for entry in granted(console, "OpsReading"))
+
+
+def test_of_all_logs_the_function_that_reads_may_read_the_one_of_verdicts(console, functions, load_template):
+    [entry] = [entry for entry in granted(console, "OpsReading") if entry["Action"] == ["logs:FilterLogEvents"]]
+    variables = functions["OpsReading"]["Environment"]["Variables"]
+    retention = console.of_type("AWS::Logs::LogGroup")["VerifyLogGroup"]["RetentionInDays"]
+
+    assert entry["Resource"].endswith(":log-group:VerifyLogGroup:*")
+    assert variables["PIECEWORK_VERIFY_LOG_GROUP"] == "VerifyLogGroup"
+    assert str(variables["PIECEWORK_LOG_RETENTION_DAYS"]) == str(retention)
+    without = load_template(**CONFIGURED, DeployRuntimeDoor="false")
+    assert "logs:FilterLogEvents" not in str(granted(without, "OpsReading"))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -2,8 +2,10 @@
 
 import argparse
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from piecework.jsons import Json
 from piecework.worker.chain.exchange import Answer, Endpoint
@@ -18,6 +20,19 @@ OPS_DISTANCE: Final = 3  # of its port from the base port, as `make run` sets th
 REQUEST_SECONDS: Final = 40.0  # more than the edge's 29 s
 OUTPUT: Final = "ConsoleUrl"  # of a deployed stack
 FIRST_REFUSAL: Final = 300
+VERDICTS: Final[Mapping[str, tuple[str, str]]] = {  # flags of `verdicts`: the parameter's name, and what it is
+    "--status": ("status", "passed, failed or inconclusive"),
+    "--reason": ("reason", "a reason code, such as 101"),
+    "--policy": ("policy_id", "the policy's id"),
+    "--candidate": ("candidate_id", "the candidate's id"),
+    "--execution": ("execution_id", "the execution's id"),
+    "--digest": ("output_digest", "the output's SHA-256, as the candidate stated it"),
+    "--by": ("caller", "the name of who asked for the verdict"),
+    "--since-ms": ("since_ms", "not before this moment, epoch ms"),
+    "--until-ms": ("until_ms", "not after this moment, epoch ms"),
+    "--limit": ("limit", "at most so many, up to 50"),
+    "--cursor": ("cursor", "the `next` of an earlier page"),
+}
 
 
 def add(commands: "Commands") -> None:
@@ -39,6 +54,7 @@ def add(commands: "Commands") -> None:
     resuming.set_defaults(run=resume)
     for parser in (pausing, resuming):
         parser.add_argument("scope", help="door:runtime, door:worker, door:kernel, or executor:NAME")
+    _add_verdicts(actions)
     resending = actions.add_parser("resend", help="send a webhook again, from its first try on")
     resending.add_argument("contract", help="the contract's id")
     resending.add_argument("event", help="the webhook's id, as `ops task` prints it")
@@ -55,6 +71,14 @@ def add(commands: "Commands") -> None:
     redriving.set_defaults(run=redrive)
     for parser in (pausing, resuming, resending, redriving):
         parser.add_argument("--reason", required=True, help="why you do this; it is kept")
+
+
+def _add_verdicts(actions: "Commands") -> None:
+    judged = actions.add_parser("verdicts", help="print recent verdicts of POST /verify, the newest first")
+    judged.add_argument("--piece", metavar="KEY", help="those on a piece's execution; then only with --limit, --cursor")
+    for flag, (name, what) in VERDICTS.items():
+        judged.add_argument(flag, dest=name, help=what)
+    judged.set_defaults(run=verdicts)
 
 
 def status(options: argparse.Namespace) -> None:
@@ -82,6 +106,14 @@ def resume(options: argparse.Namespace) -> None:
     show(_ask(options, "POST", "resume", body={"scope": options.scope, "reason": options.reason}))
 
 
+def verdicts(options: argparse.Namespace) -> None:
+    """Print a page of verdicts."""
+    names = (name for name, _ in VERDICTS.values())
+    query = {name: text for name in names if (text := getattr(options, name)) is not None}
+    at = ("pieces", options.piece, "verdicts") if options.piece else ("verdicts",)
+    show(_ask(options, "GET", *at, query=query))
+
+
 def task(options: argparse.Namespace) -> None:
     """Print one task."""
     show(_ask(options, "GET", "tasks", options.contract))
@@ -104,7 +136,13 @@ def redrive(options: argparse.Namespace) -> None:
     show(_ask(options, "POST", "dead-letters", options.queue, "redrive", body=body))
 
 
-def _ask(options: argparse.Namespace, method: str, *parts: str, body: Json = None) -> Any:
+def _ask(
+    options: argparse.Namespace,
+    method: str,
+    *parts: str,
+    body: Json = None,
+    query: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
     """Ask the operator's door.
 
     Raises:
@@ -113,6 +151,7 @@ def _ask(options: argparse.Namespace, method: str, *parts: str, body: Json = Non
     url = options.ops or (_deployed(options.stack) if options.stack else local_url(OPS_DISTANCE))
     headers = {"authorization": f"Bearer {options.token}"} if options.token else {}
     path = "/".join(("/ops", *(quote(part, safe="") for part in parts)))
+    path += f"?{urlencode(query)}" if query else ""
     answer = Endpoint(url.rstrip("/")).exchange(method, path, body, headers, REQUEST_SECONDS)
     if not isinstance(answer, Answer):
         raise CommandError(f"{url} does not answer; start `make run`, or name the operator's door with --ops")

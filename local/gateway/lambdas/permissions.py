@@ -118,6 +118,11 @@ def _sqs(call: Call, named: Naming) -> list[Permission]:
     return [(f"sqs:{action}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")]
 
 
+def _logs(call: Call, named: Naming) -> list[Permission]:
+    group = named(str(json.loads(call.body).get("logGroupName", "*")))
+    return [(f"logs:{call.operation}", f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{group}:*")]
+
+
 def _sns(call: Call, named: Naming) -> list[Permission]:
     form = parse_qs(call.body.decode())
     return [(f"sns:{form.get('Action', ['*'])[0]}", named(form.get("TopicArn", ["*"])[0]))]
@@ -125,6 +130,7 @@ def _sns(call: Call, named: Naming) -> list[Permission]:
 
 _READERS: Final[Mapping[str, Callable[[Call, Naming], list[Permission]]]] = {
     "dynamodb": _dynamodb,
+    "logs": _logs,
     "s3": _s3,
     "secretsmanager": _secretsmanager,
     "sns": _sns,

@@ -50,6 +50,12 @@ def door(monkeypatch):
     [
         (["status"], ("GET", "/ops/status", None)),
         (["records"], ("GET", "/ops/records", None)),
+        (["verdicts"], ("GET", "/ops/verdicts", None)),
+        (
+            ["verdicts", "--status", "failed", "--reason", "101", "--policy", "vp & x", "--cursor", "1.2"],
+            ("GET", "/ops/verdicts?status=failed&reason=101&policy_id=vp+%26+x&cursor=1.2", None),
+        ),
+        (["verdicts", "--piece", "ab/c", "--limit", "5"], ("GET", "/ops/pieces/ab%2Fc/verdicts?limit=5", None)),
         (["task", "ctr_1"], ("GET", "/ops/tasks/ctr_1", None)),
         (
             ["resend", "ctr_1", "evt/1", "--reason", "down"],

@@ -99,6 +99,19 @@ class PieceViews:
             raise BadRequest(f"give {', '.join(missing)}")
         return self.one(caller, piece_key("runtime", asked["caller"], *(asked[name] for name in IDS)))
 
+    def execution(self, caller: Caller, key: str) -> tuple[str, int]:
+        """The execution's id of a piece, as lists show it, and when it was last claimed, epoch ms.
+
+        Raises:
+            Forbidden: the caller may not read.
+            NotFound: there is no such piece, it has expired, or its record is of a release that kept no ids.
+        """
+        require(caller, READS)
+        piece = self._read(key)
+        if piece.origin is None or len(piece.origin.ids) != len(IDS):
+            raise NotFound("this piece was claimed by a release that did not keep its ids")
+        return piece.origin.ids[IDS.index("execution_id")], piece.claimed_ms
+
     def evidence(self, caller: Caller, key: str, digest: str) -> Served:
         """The bytes of one of the piece's references, by their digest; the token of their address stays here.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from piecework.ops.status import Status, Watched
     from piecework.ops.tasks import TaskViews
     from piecework.ops.verbs import Hooks, Verbs
+    from piecework.ops.verdicts import Verdicts
 
 TOKENS: Final = "PIECEWORK_OPS_TOKENS"
 ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
@@ -75,6 +76,15 @@ class OpsDoor:
     def named_piece(self, asked: Asked) -> Json:
         """The answer of GET /ops/piece."""
         return self._pieces.named(asked.caller, asked.request.query)
+
+    def verdicts(self, asked: Asked) -> Json:
+        """The answer of GET /ops/verdicts."""
+        return self._verdicts.page(asked.caller, asked.request.query)
+
+    def piece_verdicts(self, asked: Asked) -> Json:
+        """The answer of GET /ops/pieces/{key}/verdicts."""
+        execution_id, claimed_ms = self._pieces.execution(asked.caller, asked.named["key"])
+        return self._verdicts.of_execution(asked.caller, execution_id, claimed_ms, asked.request.query)
 
     def evidence(self, asked: Asked) -> Response:
         """The answer of GET /ops/pieces/{key}/evidence/{digest}: bytes as they were stored."""
@@ -159,6 +169,19 @@ class OpsDoor:
         rows = PieceRowsTable(self._clients.dynamodb, table)
         texts = OverflowBucket(lambda: self._clients.s3, bucket)
         return PieceViews(rows, texts, EvidenceBucket(lambda: self._clients.s3, bucket), now_in_ms)
+
+    @cached_property
+    def _verdicts(self) -> Verdicts:
+        from piecework.clock import now_in_ms
+        from piecework.ops.store.verdict_lines import VerdictLines
+        from piecework.ops.verdicts import Verdicts
+
+        group, level = self._env.get("PIECEWORK_VERIFY_LOG_GROUP", ""), self._env.get("POWERTOOLS_LOG_LEVEL", "INFO")
+        if not group:
+            raise NotFound("this stack has no runtime door")
+        (kept,) = needed(self._env, "PIECEWORK_LOG_RETENTION_DAYS")
+        lines = VerdictLines(lambda: self._clients.logs, group)
+        return Verdicts(lines, now_in_ms, kept_days=int(kept), is_logged=level.upper() in ("DEBUG", "INFO"))
 
     @cached_property
     def _tasks(self) -> TaskViews:
