@@ -25,6 +25,7 @@ from piecework.worker.record.values import PaymentStatus
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))
 } | {429: ["rate_limited"]}  # the edge's own
+FORGET_PIECE: Final = "/ops/pieces/{key}/forget"
 RESEND: Final = "/ops/tasks/{contract_id}/webhooks/{event_id}/resend"
 LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redrive"))
 OF_A_PIECE: Final = "/ops/pieces/{key}/verdicts"
@@ -34,6 +35,13 @@ QUEUE: Final = an_object(dict.fromkeys(("waiting", "in_flight", "delayed", "dead
 TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 TIME: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": MOST_MS}
 IDS: Final = ("task_id", "execution_id", "attempt_id")
+HEX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+FORGOTTEN: Final[Schema] = {
+    "anyOf": [
+        {"type": "null"},
+        an_object({"at_ms": COUNT, "by": STRING, "record_id": HEX, "complete": {"type": "boolean"}}),
+    ]
+}
 
 
 def page(item: Schema) -> Schema:
@@ -48,6 +56,7 @@ IN_SHORT: Final[Schema] = {
     "is_lapsed": {"type": "boolean"},
     "claimed_at_ms": OR_NULL,
     "expires_at_ms": COUNT,
+    "forgotten": FORGOTTEN,
 }
 PIECE_IN_SHORT: Final = an_object(IN_SHORT)
 PIECE: Final = an_object(
@@ -162,7 +171,6 @@ LEDGER: Final = an_object(
         "without_amount": COUNT,
     }
 )
-HEX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 RECORD: Final = an_object(
     {
         "record_id": HEX,
@@ -196,6 +204,13 @@ ANSWERS: Final[Schema] = {
     "Pauses": an_object({"items": {"type": "array", "maxItems": MOST_PAUSES, "items": PAUSE}}),
     "Paused": an_object({"record_id": HEX, "pause": PAUSE, "is_new": SWITCH, "seen_within_ms": COUNT}),
     "Resumed": an_object({"record_id": HEX, "scope": SCOPE, "was_paused": SWITCH, "seen_within_ms": COUNT}),
+    "ForgottenPiece": an_object(
+        {
+            "record_id": HEX,
+            "was": {"enum": [state.value for state in State]},
+            **dict.fromkeys(("complete", "is_listed"), SWITCH),
+        }
+    ),
     "Resent": an_object({"record_id": HEX, "was": STRING, "is_asked_for": SWITCH}),
     "Letters": an_object({"letters": {"type": "array", "maxItems": MOST_LETTERS, "items": LETTER}}),
     "Redriven": an_object(
@@ -226,6 +241,7 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/pauses": ("List the pauses of doors and executors that hold", "Pauses"),
     "/ops/pause": ("Give a door or an executor no new work", "Paused"),
     "/ops/resume": ("Give a door or an executor work again", "Resumed"),
+    FORGET_PIECE: ("Forget what a piece was about", "ForgottenPiece"),
     RESEND: ("Send a webhook again", "Resent"),
     LOOK: ("Look at some dead letters of a queue", "Letters"),
     REDRIVE: ("Put dead letters back into their queue", "Redriven"),
@@ -234,6 +250,7 @@ NAMES: Final = {  # of operations whose path has the words of another
     "/ops/pieces/{key}": "piece_by_key",
     OF_A_PIECE: "piece_verdicts",
     "/ops/tasks/{contract_id}": "task",
+    FORGET_PIECE: "forget_piece",
     RESEND: "resend_webhook",
     LOOK: "look_at_dead_letters",
     REDRIVE: "redrive_dead_letters",
@@ -255,10 +272,12 @@ COUNTED: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": MOST_LETTE
 BODIES: Final[Mapping[str, Schema]] = {
     "/ops/pause": an_object({"scope": SCOPE, "reason": REASON}),
     "/ops/resume": an_object({"scope": SCOPE, "reason": REASON}),
+    FORGET_PIECE: an_object({"reason": REASON}),
     RESEND: an_object({"reason": REASON}),
     LOOK: an_object({}),
     REDRIVE: an_object({"reason": REASON, "count": COUNTED}, optional=("count",)),
 }
+REFUSING: Final = (FORGET_PIECE,)  # what is still needed
 OF_THE_WORKER: Final = ("/ops/tasks", "/ops/contracts", "/ops/ledger")
 QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/pieces": {
@@ -343,6 +362,7 @@ def operation(path: str) -> Schema:
         made["parameters"] = parameters
     failures = ALWAYS if path == HEALTH else (*GUARDED, *ALWAYS, *([400] if path in QUERIES else []))
     failures = (*failures, 400, 413, 415) if path in BODIES else failures
+    failures = (*failures, 409) if path in REFUSING else failures
     failures = (*failures, 404) if "{" in path or path in (*NEEDED, *OF_THE_WORKER, "/ops/verdicts") else failures
     made["responses"] |= {str(status): _failure(status) for status in sorted(failures)}
     if path == HEALTH:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 OPS_DISTANCE: Final = 3  # of its port from the base port, as `make run` sets them
 REQUEST_SECONDS: Final = 40.0  # more than the edge's 29 s
+FORGOTTEN: Final = {"piece": "pieces"}  # and where it is in the door's paths
+CALLS: Final = 40  # of 15 s each
 OUTPUT: Final = "ConsoleUrl"  # of a deployed stack
 FIRST_REFUSAL: Final = 300
 VERDICTS: Final[Mapping[str, tuple[str, str]]] = {  # flags of `verdicts`: the parameter's name, and what it is
@@ -69,7 +71,11 @@ def add(commands: "Commands") -> None:
     redriving.add_argument("queue", help="such as task or webhook; `ops status` names them")
     redriving.add_argument("--count", type=int, default=10, help="at most so many, up to 10")
     redriving.set_defaults(run=redrive)
-    for parser in (pausing, resuming, resending, redriving):
+    forgetting = actions.add_parser("forget", help="erase what a piece was about; that it was done stays")
+    forgetting.add_argument("what", choices=sorted(FORGOTTEN), help="what the id is of")
+    forgetting.add_argument("id", help="a piece's key, as `ops` lists it")
+    forgetting.set_defaults(run=forget)
+    for parser in (pausing, resuming, resending, redriving, forgetting):
         parser.add_argument("--reason", required=True, help="why you do this; it is kept")
 
 
@@ -134,6 +140,19 @@ def redrive(options: argparse.Namespace) -> None:
     """Put some dead letters back."""
     body: dict[str, Json] = {"reason": options.reason, "count": options.count}
     show(_ask(options, "POST", "dead-letters", options.queue, "redrive", body=body))
+
+
+def forget(options: argparse.Namespace) -> None:
+    """Have a payload forgotten, in as many calls as that takes.
+
+    Raises:
+        CommandError: it is not complete after many calls.
+    """
+    for _ in range(CALLS):
+        found = _ask(options, "POST", FORGOTTEN[options.what], options.id, "forget", body={"reason": options.reason})
+        if found["complete"]:
+            return show(found)
+    raise CommandError(f"not all is erased yet after {CALLS} calls; repeat the command")
 
 
 def _ask(

@@ -19,6 +19,7 @@ from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
+    from piecework.ops.forgetting.verbs import Forgets
     from piecework.ops.pausing import Pausing
     from piecework.ops.pieces import PieceViews
     from piecework.ops.records import Records
@@ -136,6 +137,10 @@ class OpsDoor:
         """The answer of POST /ops/resume."""
         return self._pausing.resume(asked.caller, asked.request.json_object())
 
+    def forget_piece(self, asked: Asked) -> Json:
+        """The answer of POST /ops/pieces/{key}/forget."""
+        return self._forgets.piece(asked.caller, asked.named["key"], asked.request.json_object())
+
     @property
     def _is_local(self) -> bool:
         """Whether AWS is an emulator, which speaks plain HTTP."""
@@ -239,6 +244,21 @@ class OpsDoor:
             queue.send(message_of(wanted, OWNER), seconds * 1000)
 
         return KeptHooks(work_deliveries(self._clients.dynamodb, names[0]), ask)
+
+    @cached_property
+    def _forgets(self) -> Forgets:
+        from time import sleep
+
+        from piecework.clock import now_in_ms
+        from piecework.ops.forgetting.pieces import ForgetPieces
+        from piecework.ops.forgetting.verbs import Forgets
+        from piecework.ops.store.forgotten_pieces import ForgettablePiecesTable
+        from piecework.ops.store.objects import ErasedObjects
+
+        table, bucket = needed(self._env, "PIECEWORK_TABLE", "PIECEWORK_BUCKET")
+        objects = ErasedObjects(lambda: self._clients.s3, bucket)
+        pieces = ForgetPieces(ForgettablePiecesTable(self._clients.dynamodb, table), objects, now_in_ms, sleep)
+        return Forgets(self._records, lambda: pieces)
 
     @cached_property
     def _status(self) -> Status:
