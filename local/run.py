@@ -16,12 +16,15 @@ from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import (
     KERNEL_ROLES,
     KERNEL_TOKENS,
+    OPS_ROLES,
+    OPS_TOKENS,
     PARAMETER_PREFIX,
     ROOT,
     SWEEP_SECONDS,
     TOKENS,
     parameters,
 )
+from local.gateway.sessions import LINK, ONCE, SECRET
 from local.preflight import (
     FIRST_PORT,
     POLICY,
@@ -35,6 +38,7 @@ from local.preflight import (
     roles_of,
 )
 from local.template import REGION, Template, read
+from piecework.edge.tokens import parse_tokens
 
 PORT_BASE: Final = FIRST_PORT
 DOORS: Final[Mapping[str, int]] = {
@@ -61,6 +65,8 @@ WORKER: Final[Mapping[str, str]] = {
     "WORKER_WALLETS": "0x1563915e194D8CfBA1943570603F7606A3115508",
     "WORKER_AGENT_ID": "agent_work01",
 }
+PERSON: Final = "local"  # the name of who signs in by the printed link
+PERSONS_ROLES: Final = "approver+client+operator+viewer"
 REFERENCE: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": "rebuno={}", "REBUNO_POLICY": "{}"}
 OURS: Final[Mapping[str, str]] = {"REBUNO_BEARER_TOKEN": KERNEL_TOKENS, "REBUNO_POLICY": POLICY}
 DEMO: Final = "PIECEWORK_DEMO"  # `off`: the demo's agent and runner are not connected to the kernel door
@@ -113,7 +119,22 @@ def _checked(env: dict[str, str]) -> Template:
         print(f"executor not served: {broken}", file=sys.stderr, flush=True)
     raw = read(ROOT / "template.yaml")
     check_parameters(raw, parameters(env))
+    env |= with_a_link(env)
     return Template(raw, ROOT, parameters(env))
+
+
+def with_a_link(env: Mapping[str, str]) -> dict[str, str]:
+    """The settings that sign in whoever opens the printed link: a token of a name of its own, if the door has tokens.
+
+    A name `local` that is configured already keeps the roles that it has.
+    """
+    link, tokens = {ONCE: secrets.token_urlsafe(24)}, env.get(OPS_TOKENS, "")
+    if not tokens:
+        return link
+    secret, roles = secrets.token_hex(32), env.get(OPS_ROLES, env.get(f"{PARAMETER_PREFIX}OpsTokenRoles", ""))
+    is_known = PERSON in (name for name, _ in parse_tokens(tokens))
+    own_roles = {OPS_ROLES: f"{roles},{PERSON}={PERSONS_ROLES}"} if roles and not is_known else {}
+    return link | {SECRET: secret, OPS_TOKENS: f"{tokens},{PERSON}={secret}"} | own_roles
 
 
 def _serve(base: int, template: Template, env: dict[str, str]) -> int:
@@ -160,7 +181,8 @@ def _aws(port: int) -> contextlib.AbstractContextManager[str]:
 
 @contextlib.contextmanager
 def _door(api: str, port: int, endpoint: str, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    variables = {**CREDENTIALS, "AWS_REGION": REGION, **OF_DOOR.get(api, {}), **env, "AWS_ENDPOINT_URL": endpoint}
+    known = {name: value for name, value in env.items() if api == "ConsoleApi" or name not in (ONCE, SECRET)}
+    variables = {**CREDENTIALS, "AWS_REGION": REGION, **OF_DOOR.get(api, {}), **known, "AWS_ENDPOINT_URL": endpoint}
     with _process(variables, "-m", "local.gateway", "--api", api, "--port", str(port)) as process:
         yield process
 
@@ -203,7 +225,10 @@ def _what_next(base: int, doors: Mapping[str, int], endpoint: str, env: Mapping[
         secret = "PIECEWORK_KERNEL_TOKEN=SECRET " if env.get(KERNEL_TOKENS) else ""
         commands += TRY.format(command=f"{moved}{secret}bin/piecework exec ls ", what=TRY_KERNEL)
     if "ConsoleApi" in doors:
-        others += f"\n  operator's     http://127.0.0.1:{doors['ConsoleApi']}/ops/"
+        console = f"http://127.0.0.1:{doors['ConsoleApi']}"
+        others += f"\n  operator's     {console}/ops/"
+        if ONCE in env:
+            others += f"\n  console        {LINK.format(url=console, token=env[ONCE])} (works once)"
     url = f"http://127.0.0.1:{base}"
     return NEXT.format(
         url=url,

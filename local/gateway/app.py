@@ -21,13 +21,13 @@ from local.gateway.authorizing import authorize
 from local.gateway.events import Call, MalformedResponse, facts_of, http_response, proxy_event, request_context
 from local.gateway.lambdas.environments import FunctionFailed
 from local.gateway.lambdas.lineage import TracePort
-from local.gateway.lambdas.log_group import LogGroup
 from local.gateway.lambdas.pool import AHEAD, ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
 from local.gateway.lambdas.port import ENDPOINT
 from local.gateway.lambdas.recording import RECORD_AWS_CALLS, Recorder, recorders
 from local.gateway.lambdas.runtime_api import Invocation
 from local.gateway.lambdas.variables import SWEEP_SECONDS, of_function
 from local.gateway.routes import Api, Matcher, QueueSource, Route, Source
+from local.gateway.sessions import Sessions
 from local.gateway.sources import QueuePoller, run_schedule
 from local.gateway.visitors import Visitors
 from local.gateway.web_app import WRAPPER, WebApp
@@ -56,13 +56,13 @@ class Gateway:
         self._apps = {name: WebApp(api.functions[name], variables[name]) for name in apps}
         self._starts_ahead = caller.get(AHEAD, "1") != "0"
         most = int(caller.get(ENVIRONMENTS) or MAX_ENVIRONMENTS)
-        self._groups = _log_groups(api, caller.get(ENDPOINT))
         self._pools = {
-            name: Pool(function, variables[name], self._groups[name].pipe if name in self._groups else None, most)
+            name: Pool(function, variables[name], most=most)
             for name, function in api.functions.items()
             if name not in apps
         }
         self._visitors = Visitors(api, caller)
+        self._sessions = Sessions.of(caller, public_url)
         self._endpoint = caller.get("AWS_ENDPOINT_URL")
         self._sweep_seconds = float(caller.get(SWEEP_SECONDS, 0))  # in place of a schedule's own interval; 0 keeps it
         self._running: set[asyncio.Task[bytes]] = set()
@@ -75,8 +75,6 @@ class Gateway:
     async def _lifespan(self, app: Router) -> AsyncIterator[None]:
         between: list[Recorder | TracePort] = [*self._recorders.values(), *self._ports.values()]
         await asyncio.gather(*(each.open() for each in between))
-        for group in self._groups.values():
-            group.open()
         served: list[Pool | WebApp] = [*self._pools.values(), *self._apps.values()]
         asked = {route.function for route in self._api.routes} | {route.authorizer for route in self._api.routes}
         ahead = asked if self._starts_ahead else set()
@@ -89,7 +87,7 @@ class Gateway:
             for source in sources:
                 source.cancel()
             await asyncio.gather(*(one.close() for one in served))
-            for each in (*between, *self._groups.values()):
+            for each in between:
                 each.close()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,6 +121,10 @@ class Gateway:
     async def _answer(self, call: Call) -> Response:
         if problem := self._visitors.problem(call):
             raise edge.Stopped(replace(edge.NOT_SERVED, message=problem))
+        if self._sessions:
+            if reply := self._sessions.answer(call):
+                return _response(reply)
+            call = self._sessions.admitted(call)
         route, parameters = self._matcher.match(call.method, call.path)
         if route is None:
             raise edge.Stopped(edge.NO_ROUTE)
@@ -175,12 +177,6 @@ def _trace_ports(api: Api, variables: Mapping[str, dict[str, str]]) -> dict[str,
     """A port for each function that takes messages, so that the messages that it sends continue their chain."""
     taking = {source.function for source in api.sources if isinstance(source, QueueSource)}
     return {name: TracePort(variables[name]) for name in taking if ENDPOINT in variables[name]}
-
-
-def _log_groups(api: Api, endpoint: str | None) -> dict[str, LogGroup]:
-    """The log group of each function whose lines another function reads."""
-    read = {name: function.read_group for name, function in api.functions.items()} if endpoint else {}
-    return {name: LogGroup(group, endpoint) for name, group in read.items() if group and endpoint}
 
 
 def _response(reply: edge.Reply) -> Response:

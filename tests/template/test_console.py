@@ -11,7 +11,7 @@ from piecework.aws.rows.pauses import PK
 from piecework.ops.door import STATUS
 from piecework.ops.status import QUEUES, SHOWN
 
-FUNCTIONS = ["OpsReading", "OpsWriting"]
+FUNCTIONS = ["OpsReading", "OpsWriting", "OpsFiles"]
 TOKENS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:ops-AbCdEf"
 CONFIGURED = {"DeployConsole": "true", "OpsTokensSecretArn": TOKENS}
 EVERY_DOOR = {**CONFIGURED, "DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
@@ -69,7 +69,7 @@ def test_roles_that_do_not_exist_are_refused_before_the_deployment(raw_template,
     check_values(raw_template, {"OpsTokenRoles": "ann=viewer,bob=operator+approver"})
 
 
-def test_what_is_posted_goes_to_the_function_that_writes_and_all_else_to_the_one_that_reads(console):
+def test_what_is_posted_goes_to_the_function_that_writes_files_to_their_own_and_all_else_to_the_one_that_reads(console):
     events = {
         (event["Properties"]["Path"], event["Properties"]["Method"]): name
         for name, body in console.of_type("AWS::Serverless::Function").items()
@@ -78,7 +78,8 @@ def test_what_is_posted_goes_to_the_function_that_writes_and_all_else_to_the_one
     }
 
     reading = dict.fromkeys((("/{proxy+}", "get"), ("/{proxy+}", "any"), ("/", "any")), "OpsReadingFunction")
-    assert events == {**reading, ("/{proxy+}", "post"): "OpsWritingFunction"}
+    files = dict.fromkeys((("/", "get"), ("/console", "any"), ("/console/{proxy+}", "any")), "OpsFilesFunction")
+    assert events == {**reading, **files, ("/{proxy+}", "post"): "OpsWritingFunction"}
 
 
 def test_the_status_gets_what_it_shows(functions):
@@ -93,24 +94,11 @@ def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
     actions = {action for entry in granted(console, "OpsReading") for action in entry["Action"]}
     reading = {
         *("logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", "sqs:GetQueueAttributes"),
-        "logs:FilterLogEvents",
         *("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject"),
     }
 
     assert actions == reading
     assert all(entry["Resource"] != "*" for entry in granted(console, "OpsReading"))
-
-
-def test_of_all_logs_the_function_that_reads_may_read_the_one_of_verdicts(console, functions, load_template):
-    [entry] = [entry for entry in granted(console, "OpsReading") if entry["Action"] == ["logs:FilterLogEvents"]]
-    variables = functions["OpsReading"]["Environment"]["Variables"]
-    retention = console.of_type("AWS::Logs::LogGroup")["VerifyLogGroup"]["RetentionInDays"]
-
-    assert entry["Resource"].endswith(":log-group:VerifyLogGroup:*")
-    assert variables["PIECEWORK_VERIFY_LOG_GROUP"] == "VerifyLogGroup"
-    assert str(variables["PIECEWORK_LOG_RETENTION_DAYS"]) == str(retention)
-    without = load_template(**CONFIGURED, DeployRuntimeDoor="false")
-    assert "logs:FilterLogEvents" not in str(granted(without, "OpsReading"))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -160,38 +148,27 @@ def test_pieces_are_listed_from_an_index_that_names_what_it_holds(console):
 
 
 def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues_alone(console):
+    by_keys = {
+        entry["Sid"]: (str(entry["Resource"]).rpartition("/")[2], *leading_keys(entry))
+        for entry in granted(console, "OpsWriting")
+        if "Condition" in entry
+    }
     tables = [entry for entry in granted(console, "OpsWriting") if "dynamodb" in str(entry["Action"])]
-    by_keys = {entry["Sid"]: (str(entry["Resource"]).partition("/")[2], *leading_keys(entry)) for entry in tables}
 
     assert by_keys == {
         "RecordWhatIsDone": ("piecework-results", "OPS#*"),
         "KeepPauses": ("piecework-results", PK),
-        "ForgetPieces": ("piecework-results", *(f"{digit}*" for digit in "0123456789abcdef")),
-        "FindStepsOfPieces": ("piecework-results/index/ByDay", "STEP#*"),
         "RestartWebhooks": ("piecework-work", "WEBHOOK#*"),
     }
-    assert all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
+    assert len(tables) == 3 and all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
 
 
-def test_the_function_that_writes_cannot_take_back_what_operators_did(console):
-    records = [entry for entry in granted(console, "OpsWriting") if entry["Sid"] == "RecordWhatIsDone"]
+def test_the_function_of_the_files_may_write_its_log_and_knows_no_setting(console, functions):
+    [entry] = granted(console, "OpsFiles")
 
-    assert [entry["Action"] for entry in records] == [["dynamodb:PutItem", "dynamodb:UpdateItem"]]
-
-
-def test_the_function_that_writes_erases_where_payloads_lie_and_lists_nothing_else_of_the_bucket(console):
-    of_the_bucket = [entry for entry in granted(console, "OpsWriting") if "s3:" in str(entry["Action"])]
-    erased = {where.partition("/")[2] for entry in of_the_bucket for where in listed(entry["Resource"])} - {""}
-    [found] = [entry for entry in of_the_bucket if entry["Action"] == ["s3:ListBucketVersions"]]
-
-    assert erased == set(found["Condition"]["StringLike"]["s3:prefix"]) == {"results/*", "evidence/*"}
-    assert {action for entry in of_the_bucket for action in entry["Action"]} == {
-        *("s3:ListBucketVersions", "s3:DeleteObjectVersion", "s3:GetObject")
-    }
-
-
-def listed(value):
-    return [value] if isinstance(value, str) else value
+    assert entry["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
+    assert entry["Resource"].endswith("OpsFilesLogGroup")
+    assert list(functions["OpsFiles"]["Environment"]["Variables"]) == ["POWERTOOLS_SERVICE_NAME"]
 
 
 def test_the_function_that_reads_reaches_no_streams_claims_or_seats_in_the_work_table(console):

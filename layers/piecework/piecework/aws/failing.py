@@ -21,13 +21,7 @@ PERMANENT: Final = frozenset(
         *("ItemCollectionSizeLimitExceeded", "ItemCollectionSizeLimitExceededException"),
         *("AccessDenied", "AccessDeniedException", "403", "UnauthorizedOperation", "AllAccessDisabled"),
         *("InvalidAccessKeyId", "SignatureDoesNotMatch", "UnrecognizedClientException", "InvalidClientTokenId"),
-        *(
-            "InvalidMessageContents",
-            "InvalidParameterValue",
-            "InvalidParameterException",
-            "MissingParameter",
-            "UnsupportedOperation",
-        ),
+        *("InvalidMessageContents", "InvalidParameterValue", "MissingParameter", "UnsupportedOperation"),
         *(
             "KMS.AccessDeniedException",
             "KMS.DisabledException",

@@ -20,7 +20,6 @@ STATUS: Final[Mapping[str, int]] = {
     "forbidden": 403,
     "not_found": 404,
     "method_not_allowed": 405,
-    "conflict": 409,
     "too_large": 413,
     "unsupported_media_type": 415,
     "internal": 500,
@@ -30,14 +29,12 @@ MESSAGE_CHARACTERS: Final = 500
 HEALTH: Final = "/ops/health"  # the only path without a credential
 ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     HEALTH: ("GET",),
+    "/ops/whoami": ("GET",),
     "/ops/status": ("GET",),
     "/ops/pieces": ("GET",),
     "/ops/pieces/{key}": ("GET",),
     "/ops/pieces/{key}/evidence/{digest}": ("GET",),
-    "/ops/pieces/{key}/verdicts": ("GET",),
-    "/ops/pieces/{key}/forget": ("POST",),
     "/ops/piece": ("GET",),
-    "/ops/verdicts": ("GET",),
     "/ops/tasks": ("GET",),
     "/ops/tasks/{contract_id}": ("GET",),
     "/ops/contracts": ("GET",),

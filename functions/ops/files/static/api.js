@@ -1,0 +1,88 @@
+// @ts-check
+/** Requests to the operator's door: JSON, its errors, a sign-in where one is needed, patience where it is asked for. */
+import { OPS, epoch, headers, signIn } from "./auth.js";
+
+const TRIES = 3; // of a read that is told to come back
+const LONGEST_WAIT_S = 5;
+
+/** A refusal of the door, or none at all (`status` 0). */
+export class ApiError extends Error {
+  /** @param {number} status @param {string} code @param {string} message */
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** @typedef {Record<string, string | number | null | undefined>} Query */
+
+/** Read JSON: get("pieces", { state: "failed" }). @param {string} path @param {Query} [query] @param {AbortSignal} [signal] */
+export async function get(path, query = {}, signal) {
+  return (await read(path, query, signal)).json();
+}
+
+/** Read bytes as they are. @param {string} path @param {AbortSignal} [signal] */
+export async function getBytes(path, signal) {
+  return (await read(path, {}, signal)).arrayBuffer();
+}
+
+/** Do something. It is never repeated by itself: an answer that is lost leaves it unknown whether it was done.
+ * @param {string} path @param {object} body @param {AbortSignal} [signal] */
+export async function post(path, body, signal) {
+  const sent = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const answer = await authorized(address(path, {}), sent, signal);
+  if (!answer.ok) throw await refusal(answer);
+  return answer.json();
+}
+
+/** The whole address of a path under /ops. @param {string} path @param {Query} [query] */
+export function address(path, query = {}) {
+  const url = new URL(path, OPS);
+  for (const [name, value] of Object.entries(query)) if (value != null && value !== "") url.searchParams.set(name, String(value));
+  return url;
+}
+
+/** One piece of a path, from a text that anybody wrote. @param {string} text */
+export const part = (text) => encodeURIComponent(text);
+
+/** A request with a credential; after a 401 the person signs in and it is sent again. @param {URL} url @param {RequestInit} init
+ * @param {AbortSignal} [signal] @returns {Promise<Response>} */
+export async function authorized(url, init = {}, signal) {
+  for (;;) {
+    const at = epoch();
+    const answer = await reach(url, { ...init, headers: { ...init.headers, ...(await headers()) }, signal, cache: "no-store" });
+    if (answer.status !== 401) return answer;
+    if (epoch() === at) await signIn();
+  }
+}
+
+/** @param {URL} url @param {RequestInit} init */
+async function reach(url, init) {
+  try {
+    return await fetch(url, init);
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new ApiError(0, "unreachable", "The door cannot be reached. Check the connection, then try again.");
+  }
+}
+
+/** @param {string} path @param {Query} query @param {AbortSignal} [signal] */
+async function read(path, query, signal) {
+  for (let tries = 1; ; tries += 1) {
+    const answer = await authorized(address(path, query), {}, signal);
+    if (answer.ok) return answer;
+    if (tries === TRIES || ![429, 503].includes(answer.status)) throw await refusal(answer);
+    const seconds = Number(answer.headers.get("Retry-After") ?? 1);
+    await new Promise((resolve) => setTimeout(resolve, 1_000 * Math.min(seconds || 1, LONGEST_WAIT_S)));
+    signal?.throwIfAborted();
+  }
+}
+
+/** @param {Response} answer */
+async function refusal(answer) {
+  const body = await answer.json().catch(() => ({}));
+  const code = typeof body?.code === "string" ? body.code : "unknown";
+  const said = typeof body?.error === "string" ? body.error : `the door answered ${answer.status}`;
+  return new ApiError(answer.status, code, said);
+}

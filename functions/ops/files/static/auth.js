@@ -1,0 +1,124 @@
+// @ts-check
+/**
+ * Who is signed in, and how one signs in.
+ *
+ * A way in is an object (`Way`). Ours are two: the cookie of the printed link, which the browser
+ * sends by itself, and a token that was pasted, kept in memory alone. Another (OIDC) registers itself with `addWay`.
+ * After a 401, `signIn()` asks the person and goes on where the request stopped: the address stays, so does the page.
+ */
+import { html } from "./render.js";
+import { ask } from "./parts/dialog.js";
+
+/** @typedef {import("#ops").Caller} Caller */
+/**
+ * @typedef {object} Way
+ * @property {string} name
+ * @property {() => Promise<Record<string, string>>} headers what each request carries
+ * @property {() => Promise<boolean>} [resume] after a load: whether it can go on without asking
+ * @property {() => Promise<void>} [begin] leaves the page to sign in; a button offers it
+ * @property {() => Promise<void>} [end] signs out
+ */
+
+export const OPS = new URL("../../../ops/", import.meta.url);
+const SESSION = new URL("../../session", import.meta.url);
+
+/** @type {Way[]} */
+const ways = [];
+let pasted = "";
+/** @type {Way | null} */
+let current = null;
+/** @type {Caller | null} */
+let caller = null;
+let signed = 0;
+/** @type {Promise<void> | null} */
+let asking = null;
+/** @type {Set<() => void>} */
+const listeners = new Set();
+
+/** Offer another way to sign in. @param {Way} way */
+export const addWay = (way) => ways.push(way);
+
+/** Be told when somebody else is signed in. @param {() => void} listener */
+export const onCaller = (listener) => listeners.add(listener);
+
+/** The name and roles of who is signed in; null before anybody is. */
+export const who = () => caller;
+
+/** Whether the signed-in person has one of these roles. A button that would be refused is not shown. @param {...string} roles */
+export const can = (...roles) => roles.some((role) => caller?.roles.some((own) => own === role));
+
+/** What each request carries. @returns {Promise<Record<string, string>>} */
+export async function headers() {
+  if (current) return current.headers();
+  return pasted ? { Authorization: `Bearer ${pasted}` } : {};
+}
+
+/** Once after the page has loaded: spends the link's token, resumes a way, and learns who is signed in. */
+export async function start() {
+  const once = new URLSearchParams(location.hash.slice(1)).get("once");
+  if (once) {
+    history.replaceState(null, "", location.pathname + location.search); // the token does not stay in the history
+    await spend(once);
+  }
+  for (const way of ways) if (await way.resume?.()) current = way;
+  await learn();
+}
+
+/** How often somebody has signed in; a request that was sent before the last time is only sent again. */
+export const epoch = () => signed;
+
+/** Ask the person to sign in; all requests that wait for it share one question. @returns {Promise<void>} */
+export function signIn() {
+  asking ??= question("").finally(() => (asking = null));
+  return asking;
+}
+
+/** Sign out everywhere that this page knows. */
+export async function signOut() {
+  pasted = "";
+  await current?.end?.();
+  current = null;
+  await fetch(SESSION, { method: "DELETE" }).catch(() => null);
+  set(null);
+  await signIn();
+}
+
+/** @param {string} once */
+async function spend(once) {
+  const sent = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ once }) };
+  await fetch(SESSION, sent).catch(() => null); // refused: the question below says how to go on
+}
+
+/** @returns {Promise<boolean>} whether anybody is signed in */
+async function learn() {
+  const answer = await fetch(new URL("whoami", OPS), { headers: await headers(), cache: "no-store" });
+  if (answer.status === 403) throw new Error("You are signed in, but have no role here. Ask an operator for one.");
+  if (answer.status === 401) return set(null), false;
+  if (!answer.ok) throw new Error(`The door answered ${answer.status}. Try again in a moment.`);
+  signed += 1;
+  set(await answer.json());
+  return true;
+}
+
+/** @param {Caller | null} found */
+function set(found) {
+  caller = found;
+  for (const listener of listeners) listener();
+}
+
+/** @param {string} problem @returns {Promise<void>} */
+async function question(problem) {
+  const others = ways.filter((way) => way.begin);
+  const answer = await ask({
+    title: "Sign in",
+    intro: html`<p>Open the link that <code>make run</code> printed, or paste a token of this door. It is kept in this page
+      alone and is gone when the page is closed.</p>
+      ${others.map((way) => html`<p><button type="button" @click=${() => way.begin?.()}>${way.name}</button></p>`)}`,
+    fields: [{ name: "token", label: "Token", type: "password", required: true }],
+    verb: "Sign in",
+    problem,
+    isForced: true,
+  });
+  pasted = answer?.token.trim() ?? "";
+  if (!(await learn())) return question("This token is not one of the door's.");
+}

@@ -1,0 +1,20 @@
+// @ts-check
+/** The console: signs in, draws its frame, opens the page of its address. */
+import * as auth from "./auth.js";
+import { drawFrame } from "./frame.js";
+import { failure } from "./parts/show.js";
+import { render } from "./render.js";
+import * as router from "./router.js";
+
+async function begin() {
+  drawFrame();
+  try {
+    await auth.start();
+    if (!auth.who()) await auth.signIn();
+    await router.start();
+  } catch (error) {
+    render(failure(error, begin), /** @type {Element} */ (document.getElementById("main")));
+  }
+}
+
+begin();

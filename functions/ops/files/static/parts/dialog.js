@@ -1,0 +1,84 @@
+// @ts-check
+/** Questions to the person: a form in a <dialog>, which keeps the focus and closes with Escape. */
+import { html, render } from "../render.js";
+
+/**
+ * @typedef {{ name: string, label: string, type?: string, required?: boolean, value?: string, max?: number, hint?: string }} Field
+ * @typedef {{ title: string, intro?: unknown, fields?: Field[], verb: string, problem?: string, isForced?: boolean,
+ *   isGrave?: boolean, act?: (values: Record<string, string>) => Promise<unknown> }} Question
+ */
+
+/** Ask; null if the person says no. With `act`, the dialog stays open until it has worked, and shows why it has not.
+ * @param {Question} question @returns {Promise<Record<string, string> | null>} */
+export function ask(question) {
+  const dialog = document.createElement("dialog");
+  const back = document.activeElement;
+  document.body.append(dialog);
+  return new Promise((resolve) => {
+    let answer = /** @type {Record<string, string> | null} */ (null);
+    let problem = question.problem ?? "";
+    let isBusy = false;
+    const draw = () => render(form(question, problem, isBusy, send, () => dialog.close()), dialog);
+    const send = async (/** @type {SubmitEvent} */ event) => {
+      event.preventDefault();
+      if (isBusy) return;
+      const values = Object.fromEntries(
+        [...new FormData(/** @type {HTMLFormElement} */ (event.target))].map(([name, value]) => [name, String(value)]),
+      );
+      try {
+        (isBusy = true), (problem = ""), draw();
+        await question.act?.(values);
+        answer = values;
+        dialog.close();
+      } catch (error) {
+        problem = error instanceof Error ? error.message : String(error);
+      } finally {
+        (isBusy = false), draw();
+      }
+    };
+    dialog.addEventListener("cancel", (event) => question.isForced && event.preventDefault());
+    dialog.addEventListener("close", () => {
+      if (question.isForced && !answer) return dialog.showModal();
+      dialog.remove();
+      if (back instanceof HTMLElement && back.isConnected) back.focus();
+      resolve(answer);
+    });
+    draw();
+    dialog.showModal();
+  });
+}
+
+/** Ask for the reason of a verb, then do it. @param {Omit<Question, "fields">} question @param {number} [max] characters */
+export function askReason(question, max = 500) {
+  const reason = { name: "reason", label: "Reason", type: "area", required: true, max, hint: "It is recorded with your name." };
+  return ask({ ...question, fields: [reason] });
+}
+
+/** @param {Question} question @param {string} problem @param {boolean} isBusy @param {(event: any) => void} send @param {() => void} no */
+function form({ title, intro, fields = [], verb, isForced, isGrave }, problem, isBusy, send, no) {
+  return html`<form method="dialog" @submit=${send} aria-labelledby="dialog-title">
+    <h2 id="dialog-title">${title}</h2>
+    ${intro}
+    ${fields.map(field)}
+    <p class="failed" role="alert" ?hidden=${!problem}>${problem}</p>
+    <p class="verbs">
+      <button class=${isGrave ? "grave" : "main"} ?disabled=${isBusy}>${isBusy ? "Working…" : verb}</button>
+      <button type="button" ?hidden=${isForced} @click=${no}>Cancel</button>
+    </p>
+  </form>`;
+}
+
+/** @param {Field} wanted */
+function field({ name, label, type = "text", required, value = "", max = 1_000, hint }) {
+  const [input, help] = [`field-${name}`, `hint-${name}`];
+  return html`<p class="field">
+    <label for=${input}>${label}</label>
+    ${
+      type === "area"
+        ? html`<textarea id=${input} name=${name} rows="3" maxlength=${max} ?required=${required} aria-describedby=${help}></textarea>`
+        : html`<input id=${input} name=${name} type=${type} value=${value} maxlength=${max} ?required=${required}
+            autocomplete="off" spellcheck="false" aria-describedby=${help}>`
+    }
+    <span class="hint" id=${help}>${hint}</span>
+  </p>`;
+}

@@ -1,0 +1,12 @@
+// @ts-check
+/** Short news in a corner, which screen readers say too. */
+const SECONDS = 6;
+
+/** @param {string} text @param {"done" | "failed"} [kind] */
+export function toast(text, kind = "done") {
+  const news = document.createElement("p");
+  news.className = `toast ${kind}`;
+  news.textContent = text;
+  document.getElementById("toasts")?.append(news);
+  setTimeout(() => news.remove(), SECONDS * 1_000);
+}

@@ -1,0 +1,93 @@
+// @ts-check
+/** Addresses and pages: the History API, one page at a time, the focus on what is new. */
+import { refreshTimes } from "./format.js";
+import { failure } from "./parts/show.js";
+import { html, render } from "./render.js";
+import { ROUTES } from "./routes.js";
+
+export const CONSOLE = new URL("../../", import.meta.url).pathname; // ends with a slash
+
+/**
+ * What a page gets: the parameters of its address, and how to show itself. `signal` aborts when the person leaves.
+ * @typedef {object} Place
+ * @property {Record<string, string>} params
+ * @property {Record<string, string>} query
+ * @property {AbortSignal} signal
+ * @property {(content: unknown, title?: string) => void} show
+ * @typedef {{ title: string, open: (place: Place) => Promise<void> | void }} Page
+ */
+
+/** The address of a view: link("/pieces", { state: "failed" }). Give parts that are not constants through `part`.
+ * @param {string} path @param {Record<string, string | number | null | undefined>} [query] */
+export function link(path, query = {}) {
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value != null && value !== "") asked.set(name, String(value));
+  return `${CONSOLE}${path.slice(1)}${asked.size ? `?${asked}` : ""}`;
+}
+
+let leaving = new AbortController();
+
+/** Go to a view. @param {string} address of `link` @param {{ replace?: boolean }} [how] */
+export function go(address, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", address);
+  return open(true);
+}
+
+/** Show the view of the page's address, from now on at every change of it. */
+export function start() {
+  addEventListener("popstate", () => open(true));
+  document.addEventListener("click", (event) => {
+    const anchor = /** @type {HTMLElement} */ (event.target).closest?.("a[href]");
+    if (!(anchor instanceof HTMLAnchorElement) || !isOurs(event, anchor)) return;
+    event.preventDefault();
+    go(anchor.href);
+  });
+  setInterval(() => document.hidden || refreshTimes(document), 10_000);
+  return open(false);
+}
+
+/** @param {MouseEvent} event @param {HTMLAnchorElement} anchor */
+function isOurs(event, anchor) {
+  const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+  const isView = anchor.origin === location.origin && anchor.pathname.startsWith(CONSOLE) && !anchor.getAttribute("href")?.startsWith("#");
+  return isPlain && isView && !anchor.target && !anchor.hasAttribute("download") && !event.defaultPrevented;
+}
+
+/** The route of a path under the console, and its parameters. @param {string} path */
+export function matched(path) {
+  const parts = path.split("/").filter(Boolean);
+  for (const route of ROUTES) {
+    const wanted = route.path.split("/").filter(Boolean);
+    if (wanted.length !== parts.length || wanted.some((want, at) => want[0] !== ":" && want !== parts[at])) continue;
+    const named = wanted.map((want, at) => [want.slice(1), parts[at], want[0]]).filter(([, , kind]) => kind === ":");
+    return { route, params: Object.fromEntries(named.map(([name, value]) => [name, decodeURIComponent(value)])) };
+  }
+  return null;
+}
+
+/** @param {boolean} isMove whether the person came from another view, so that the focus goes along */
+async function open(isMove) {
+  leaving.abort();
+  const { signal } = (leaving = new AbortController());
+  const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+  const found = matched(location.pathname.slice(CONSOLE.length - 1));
+  const query = Object.fromEntries(new URLSearchParams(location.search));
+  let isNew = true;
+  const show = (/** @type {unknown} */ content, /** @type {string} */ title) => {
+    if (signal.aborted) return;
+    document.title = `${title} · Piecework`;
+    render(content, main);
+    main.removeAttribute("aria-busy");
+    if (isNew && isMove) scrollTo(0, 0), main.focus({ preventScroll: true });
+    isNew = false;
+  };
+  main.setAttribute("aria-busy", "true");
+  document.dispatchEvent(new CustomEvent("pw-moved", { detail: found?.route.path ?? "" }));
+  if (!found) return show(html`<h1>No such page</h1><p>The address is not one of the console's. <a href=${link("/now")}>Go to Now</a>.</p>`, "No such page");
+  try {
+    const page = await found.route.page();
+    await page.open({ params: found.params, query, signal, show: (content, title = page.title) => show(content, title) });
+  } catch (error) {
+    if (!signal.aborted) show(html`<h1>${found.route.name}</h1>${failure(error, () => open(true))}`, found.route.name);
+  }
+}

@@ -1,0 +1,11 @@
+// @ts-check
+/** The pages of the console: address, name, whether it stands in the menu, module. A page is loaded when it is first opened. */
+
+/** @type {{ path: string, name: string, key?: string, page: () => Promise<import("./router.js").Page> }[]} `key`: after `g`, and in the menu */
+export const ROUTES = [
+  { path: "/now", name: "Now", key: "n", page: () => import("./pages/now.js") },
+  { path: "/pieces", name: "Pieces", key: "p", page: () => import("./pages/pieces.js") },
+  { path: "/pieces/:key", name: "Piece", page: () => import("./pages/piece.js") },
+  { path: "/operations", name: "Operations", key: "o", page: () => import("./pages/operations.js") },
+  { path: "/find", name: "Search", page: () => import("./pages/find.js") },
+];

@@ -1,0 +1,106 @@
+// @ts-check
+/** Server-sent events through `fetch`, which can carry a credential: reconnects, goes on after the last id, rests when hidden. */
+import { authorized } from "./api.js";
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 15_000;
+const LARGEST_LINE = 4_000_000; // characters; a longer line is not ours
+
+/** @typedef {{ id: string, type: string, data: string }} StreamEvent */
+/** @typedef {"connecting" | "live" | "broken" | "resting"} StreamState */
+
+/**
+ * Follow a stream until `signal` aborts, or until `onEvent` returns true. A hidden tab closes it and opens it again later.
+ * @param {URL} url
+ * @param {{ signal: AbortSignal, onEvent: (event: StreamEvent) => unknown, onState?: (state: StreamState) => void, after?: string }} how
+ */
+export async function follow(url, { signal, onEvent, onState = () => {}, after = "" }) {
+  let last = after;
+  let wait = FIRST_WAIT_MS;
+  while (!signal.aborted) {
+    if (document.hidden) onState("resting"), await shown(signal);
+    if (signal.aborted) return;
+    onState("connecting");
+    const hidden = untilHidden(signal);
+    try {
+      const asked = { headers: { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) } };
+      const answer = await authorized(url, asked, hidden.signal);
+      if ([400, 403, 404, 410].includes(answer.status)) return onState("broken");
+      if (!answer.ok || !answer.body) throw new Error(`answered ${answer.status}`);
+      onState("live");
+      wait = FIRST_WAIT_MS;
+      for await (const event of events(answer.body)) {
+        if (event.id) last = event.id;
+        if (onEvent(event)) return;
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!document.hidden) onState("broken");
+    } finally {
+      hidden.end();
+    }
+    if (!document.hidden) await pause(wait, signal), (wait = Math.min(wait * 2, LONGEST_WAIT_MS));
+  }
+}
+
+/** The events of a body, as the standard reads them. @param {ReadableStream<Uint8Array>} body @returns {AsyncGenerator<StreamEvent>} */
+export async function* events(body) {
+  const reader = body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+  let rest = "";
+  let made = { id: "", type: "", data: /** @type {string[]} */ ([]) };
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split(/\r\n|\n|\r(?!$)/);
+      rest = lines.pop() ?? "";
+      if (rest.length > LARGEST_LINE) throw new Error("a line is too long");
+      for (const line of lines) {
+        if (line) field(made, line);
+        else if (made.data.length) yield { id: made.id, type: made.type || "message", data: made.data.join("\n") };
+        if (!line) made = { id: "", type: "", data: [] };
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => null);
+  }
+}
+
+/** @param {{ id: string, type: string, data: string[] }} made @param {string} line */
+function field(made, line) {
+  const colon = line.indexOf(":");
+  const name = colon < 0 ? line : line.slice(0, colon);
+  const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+  if (name === "data") made.data.push(value);
+  else if (name === "event") made.type = value;
+  else if (name === "id" && !value.includes("\0")) made.id = value;
+}
+
+/** @param {AbortSignal} signal */
+function untilHidden(signal) {
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  const look = () => document.hidden && abort();
+  signal.addEventListener("abort", abort);
+  document.addEventListener("visibilitychange", look);
+  const end = () => (signal.removeEventListener("abort", abort), document.removeEventListener("visibilitychange", look), abort());
+  return { signal: controller.signal, end };
+}
+
+/** @param {AbortSignal} signal */
+function shown(signal) {
+  return new Promise((resolve) => {
+    const look = () => (signal.aborted || !document.hidden) && (document.removeEventListener("visibilitychange", look), resolve(null));
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look, { once: true });
+    look();
+  });
+}
+
+/** @param {number} ms @param {AbortSignal} signal */
+function pause(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => (clearTimeout(timer), resolve(null)), { once: true });
+  });
+}

@@ -1,0 +1,1 @@
+"""The console: what a browser gets of it."""

@@ -1,0 +1,41 @@
+"""What a browser may do in the console's origin: the headers of every file."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from piecework.errors import SettingsError
+
+# Nothing but what the pages use. Trusted Types: only the renderer may make HTML of text, and only of its own templates.
+DIRECTIVES: Final[Mapping[str, str]] = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "connect-src": "'self'",
+    "form-action": "'none'",
+    "base-uri": "'none'",
+    "frame-ancestors": "'none'",
+    "require-trusted-types-for": "'script'",
+    "trusted-types": "piecework",
+}
+ORIGIN: Final = re.compile(r"https://[a-z0-9.-]{1,253}(?::[0-9]{1,5})?")
+
+
+def headers(connect: Iterable[str] = ()) -> dict[str, str]:
+    """The headers of every file; `connect` are the origins beside our own that a page may call.
+
+    Raises:
+        SettingsError: one of them is not an https origin.
+    """
+    if wrong := [origin for origin in connect if not ORIGIN.fullmatch(origin)]:
+        raise SettingsError(f"{wrong[0][:100]!r} is not an origin, such as https://login.example.com")
+    named = {**DIRECTIVES, "connect-src": " ".join([DIRECTIVES["connect-src"], *connect])}
+    return {
+        "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in named.items()),
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
