@@ -30,6 +30,7 @@ ARNS: Final[Mapping[str, str]] = {
     "AWS::DynamoDB::Table": "arn:aws:dynamodb:{region}:{account}:table/{name}",
     "AWS::S3::Bucket": "arn:aws:s3:::{name}",
     QUEUE: "arn:aws:sqs:{region}:{account}:{name}",
+    "AWS::Logs::LogGroup": "arn:aws:logs:{region}:{account}:log-group:{name}:*",
 }
 _VARIABLE: Final = re.compile(r"\$\{(!?)([^}]+)\}")
 

@@ -21,6 +21,7 @@ from local.gateway.authorizing import authorize
 from local.gateway.events import Call, MalformedResponse, facts_of, http_response, proxy_event, request_context
 from local.gateway.lambdas.environments import FunctionFailed
 from local.gateway.lambdas.lineage import TracePort
+from local.gateway.lambdas.log_group import LogGroup
 from local.gateway.lambdas.pool import AHEAD, ENVIRONMENTS, MAX_ENVIRONMENTS, Pool, Throttled
 from local.gateway.lambdas.port import ENDPOINT
 from local.gateway.lambdas.recording import RECORD_AWS_CALLS, Recorder, recorders
@@ -56,8 +57,9 @@ class Gateway:
         self._apps = {name: WebApp(api.functions[name], variables[name]) for name in apps}
         self._starts_ahead = caller.get(AHEAD, "1") != "0"
         most = int(caller.get(ENVIRONMENTS) or MAX_ENVIRONMENTS)
+        self._groups = _log_groups(api, caller.get(ENDPOINT))
         self._pools = {
-            name: Pool(function, variables[name], most=most)
+            name: Pool(function, variables[name], self._groups[name].pipe if name in self._groups else None, most)
             for name, function in api.functions.items()
             if name not in apps
         }
@@ -75,6 +77,8 @@ class Gateway:
     async def _lifespan(self, app: Router) -> AsyncIterator[None]:
         between: list[Recorder | TracePort] = [*self._recorders.values(), *self._ports.values()]
         await asyncio.gather(*(each.open() for each in between))
+        for group in self._groups.values():
+            group.open()
         served: list[Pool | WebApp] = [*self._pools.values(), *self._apps.values()]
         asked = {route.function for route in self._api.routes} | {route.authorizer for route in self._api.routes}
         ahead = asked if self._starts_ahead else set()
@@ -87,7 +91,7 @@ class Gateway:
             for source in sources:
                 source.cancel()
             await asyncio.gather(*(one.close() for one in served))
-            for each in between:
+            for each in (*between, *self._groups.values()):
                 each.close()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -177,6 +181,12 @@ def _trace_ports(api: Api, variables: Mapping[str, dict[str, str]]) -> dict[str,
     """A port for each function that takes messages, so that the messages that it sends continue their chain."""
     taking = {source.function for source in api.sources if isinstance(source, QueueSource)}
     return {name: TracePort(variables[name]) for name in taking if ENDPOINT in variables[name]}
+
+
+def _log_groups(api: Api, endpoint: str | None) -> dict[str, LogGroup]:
+    """The log group of each function whose lines another function reads."""
+    read = {name: function.read_group for name, function in api.functions.items()} if endpoint else {}
+    return {name: LogGroup(group, endpoint) for name, group in read.items() if group and endpoint}
 
 
 def _response(reply: edge.Reply) -> Response:

@@ -1,7 +1,7 @@
 """One API of template.yaml: its routes, functions, authorizer, binary types and gateway responses."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,7 @@ from local.template import Template
 INTEGRATION_TIMEOUT_MS: Final = 29_000  # a REST API's default for an integration
 FUNCTION_TIMEOUT_SECONDS: Final = 3  # Lambda's default
 FUNCTION_MEMORY_MB: Final = 128  # Lambda's default
+GROUP: Final = "PIECEWORK_VERIFY_LOG_GROUP"  # the variable of who reads a function's lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Function:
     reserved: int | None = None
     layers: tuple[str, ...] = ()  # logical names; the ARN of foreign layers
     elsewhere: frozenset[str] = frozenset()  # variables that the template gives only to other functions
+    read_group: str | None = None  # its log group, if another function reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +103,12 @@ def api_of(template: Template, name: str) -> Api:
     sources = tuple(_sources(template, name, declared))
     called = {route.function for route in routes} | {route.authorizer for route in routes if route.authorizer}
     called |= {source.function for source in sources}
+    read_groups = {str(_variables(body).get(GROUP)) for body in declared.values()} - {"", "None"}
     return Api(
         name=name,
         stage=str(properties["StageName"]),
         routes=routes,
-        functions={key: _function(template, key, declared[key]) for key in sorted(called)},
+        functions={key: _function(template, key, declared[key], read_groups) for key in sorted(called)},
         binary_types=tuple(kind.replace("~1", "/") for kind in properties.get("BinaryMediaTypes", ())),
         responses={kind: _response(body) for kind, body in properties.get("GatewayResponses", {}).items()},
         sources=sources,
@@ -167,10 +170,11 @@ def _route(event: Mapping[str, Any], function: str, authorizers: Mapping[str, st
     )
 
 
-def _function(template: Template, name: str, body: Mapping[str, Any]) -> Function:
+def _function(template: Template, name: str, body: Mapping[str, Any], read_groups: Set[str]) -> Function:
     shared = template.globals.get("Function", {})
     variables = {**_variables(shared), **_variables(body)}
     merged = {**shared, **body}
+    group = str(merged.get("LoggingConfig", {}).get("LogGroup", ""))
     return Function(
         name=name,
         handler=merged["Handler"],
@@ -181,6 +185,7 @@ def _function(template: Template, name: str, body: Mapping[str, Any]) -> Functio
         reserved=int(merged.get("ReservedConcurrentExecutions", 0)) or None,
         layers=tuple(map(str, merged.get("Layers", ()))),
         elsewhere=template.variables - variables.keys(),
+        read_group=group if group in read_groups else None,
     )
 
 

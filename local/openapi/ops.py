@@ -16,22 +16,33 @@ from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
 from piecework.ops.records import REASON_CHARACTERS
 from piecework.ops.status import DOORS, QUEUES, SHOWN
+from piecework.ops.store.verdict_lines import TEXTS
 from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, NOT_KEPT, STATES, TOTALS
 from piecework.ops.verbs import MOST_LETTERS
+from piecework.ops.verdicts import BY_ID, LARGEST_REASON, STATUSES
 from piecework.webhooks.deliveries import MOST_TRIES
 from piecework.worker.record.values import PaymentStatus
 
 CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))
 } | {429: ["rate_limited"]}  # the edge's own
+FORGET_PIECE: Final = "/ops/pieces/{key}/forget"
 RESEND: Final = "/ops/tasks/{contract_id}/webhooks/{event_id}/resend"
 LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redrive"))
+OF_A_PIECE: Final = "/ops/pieces/{key}/verdicts"
 KEY: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 OR_NULL: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
 QUEUE: Final = an_object(dict.fromkeys(("waiting", "in_flight", "delayed", "dead_letters"), OR_NULL))
 TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 TIME: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": MOST_MS}
 IDS: Final = ("task_id", "execution_id", "attempt_id")
+HEX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+FORGOTTEN: Final[Schema] = {
+    "anyOf": [
+        {"type": "null"},
+        an_object({"at_ms": COUNT, "by": STRING, "record_id": HEX, "complete": {"type": "boolean"}}),
+    ]
+}
 
 
 def page(item: Schema) -> Schema:
@@ -46,6 +57,7 @@ IN_SHORT: Final[Schema] = {
     "is_lapsed": {"type": "boolean"},
     "claimed_at_ms": OR_NULL,
     "expires_at_ms": COUNT,
+    "forgotten": FORGOTTEN,
 }
 PIECE_IN_SHORT: Final = an_object(IN_SHORT)
 PIECE: Final = an_object(
@@ -62,6 +74,25 @@ PIECE: Final = an_object(
         "evidence_inline_count": COUNT,
         "steps": {"type": "array", "maxItems": MOST_STEPS, "items": an_object({"name": STRING, "at_ms": COUNT})},
         "has_more_steps": {"type": "boolean"},
+    }
+)
+VERDICT: Final = an_object(
+    {
+        "at_ms": COUNT,
+        "verification_status": {"enum": list(STATUSES)},
+        "reason_codes": {"type": "array", "items": {"type": "integer"}},
+        "score": {"type": ["number", "null"]},
+        **dict.fromkeys(TEXTS, TEXT_OR_NULL),
+    }
+)
+VERDICTS: Final = an_object(
+    {
+        "items": {"type": "array", "maxItems": LARGEST_PAGE, "items": VERDICT},
+        "next": TEXT_OR_NULL,
+        "window": an_object({"since_ms": COUNT, "until_ms": COUNT, "is_whole": {"type": "boolean"}}),
+        "counts": an_object(dict.fromkeys(STATUSES, COUNT)),
+        "reasons": {"type": "object", "additionalProperties": COUNT},
+        "is_logged": {"type": "boolean"},
     }
 )
 OBJECT_OR_NULL: Final[Schema] = {"type": ["object", "null"]}
@@ -141,7 +172,6 @@ LEDGER: Final = an_object(
         "without_amount": COUNT,
     }
 )
-HEX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 RECORD: Final = an_object(
     {
         "record_id": HEX,
@@ -167,6 +197,7 @@ ANSWERS: Final[Schema] = {
     ),
     "Pieces": page(PIECE_IN_SHORT),
     "Piece": PIECE,
+    "Verdicts": VERDICTS,
     "Tasks": page(an_object(TASK_IN_SHORT)),
     "Task": TASK,
     "Contracts": page(CONTRACT),
@@ -175,6 +206,13 @@ ANSWERS: Final[Schema] = {
     "Pauses": an_object({"items": {"type": "array", "maxItems": MOST_PAUSES, "items": PAUSE}}),
     "Paused": an_object({"record_id": HEX, "pause": PAUSE, "is_new": SWITCH, "seen_within_ms": COUNT}),
     "Resumed": an_object({"record_id": HEX, "scope": SCOPE, "was_paused": SWITCH, "seen_within_ms": COUNT}),
+    "ForgottenPiece": an_object(
+        {
+            "record_id": HEX,
+            "was": {"enum": [state.value for state in State]},
+            **dict.fromkeys(("complete", "is_listed"), SWITCH),
+        }
+    ),
     "Resent": an_object({"record_id": HEX, "was": STRING, "is_asked_for": SWITCH}),
     "Letters": an_object({"letters": {"type": "array", "maxItems": MOST_LETTERS, "items": LETTER}}),
     "Redriven": an_object(
@@ -195,6 +233,8 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/pieces": ("List pieces, the newest first", "Pieces"),
     "/ops/pieces/{key}": ("Show one piece", "Piece"),
     "/ops/pieces/{key}/evidence/{digest}": ("Fetch evidence of a piece", None),
+    OF_A_PIECE: ("List verdicts on a piece's execution, the newest first", "Verdicts"),
+    "/ops/verdicts": ("List recent verdicts, the newest first, and count them by reason", "Verdicts"),
     "/ops/piece": ("Show one piece by its caller and its three ids", "Piece"),
     "/ops/tasks": ("List hired tasks, the newest first", "Tasks"),
     "/ops/tasks/{contract_id}": ("Show a contract's task, its money and its webhooks", "Task"),
@@ -204,13 +244,16 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/pauses": ("List the pauses of doors and executors that hold", "Pauses"),
     "/ops/pause": ("Give a door or an executor no new work", "Paused"),
     "/ops/resume": ("Give a door or an executor work again", "Resumed"),
+    FORGET_PIECE: ("Forget what a piece was about", "ForgottenPiece"),
     RESEND: ("Send a webhook again", "Resent"),
     LOOK: ("Look at some dead letters of a queue", "Letters"),
     REDRIVE: ("Put dead letters back into their queue", "Redriven"),
 }
 NAMES: Final = {  # of operations whose path has the words of another
     "/ops/pieces/{key}": "piece_by_key",
+    OF_A_PIECE: "piece_verdicts",
     "/ops/tasks/{contract_id}": "task",
+    FORGET_PIECE: "forget_piece",
     RESEND: "resend_webhook",
     LOOK: "look_at_dead_letters",
     REDRIVE: "redrive_dead_letters",
@@ -232,10 +275,12 @@ COUNTED: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": MOST_LETTE
 BODIES: Final[Mapping[str, Schema]] = {
     "/ops/pause": an_object({"scope": SCOPE, "reason": REASON}),
     "/ops/resume": an_object({"scope": SCOPE, "reason": REASON}),
+    FORGET_PIECE: an_object({"reason": REASON}),
     RESEND: an_object({"reason": REASON}),
     LOOK: an_object({}),
     REDRIVE: an_object({"reason": REASON, "count": COUNTED}, optional=("count",)),
 }
+REFUSING: Final = (FORGET_PIECE,)  # what is still needed
 OF_THE_WORKER: Final = ("/ops/tasks", "/ops/contracts", "/ops/ledger")
 QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/pieces": {
@@ -248,6 +293,13 @@ QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/contracts": {"state": {"enum": [NO_TASK, NOT_KEPT, *STATES]}, **PAGED},
     "/ops/ledger": {"day": DAY},
     "/ops/records": PAGED,
+    "/ops/verdicts": {
+        "status": {"enum": list(STATUSES)},
+        "reason": {"type": "integer", "minimum": 0, "maximum": LARGEST_REASON},
+        **dict.fromkeys((*BY_ID, "output_digest"), STRING),
+        **PAGED,
+    },
+    OF_A_PIECE: {name: body for name, body in PAGED.items() if name in ("limit", "cursor")},
     "/ops/piece": dict.fromkeys(("caller", *IDS), STRING),
 }
 NEEDED: Final = {"/ops/piece": ("caller", *IDS)}
@@ -263,6 +315,7 @@ TAGS: Final = {  # the second words of the paths
     "health": "whether the door is alive",
     "ledger": "money of the worker door",
     "tasks": "hired tasks",
+    "verdicts": "what the runtime door judged",
     "status": "what is deployed, and how it stands",
     "whoami": "the caller",
 }
@@ -313,7 +366,8 @@ def operation(path: str) -> Schema:
         made["parameters"] = parameters
     failures = ALWAYS if path == HEALTH else (*GUARDED, *ALWAYS, *([400] if path in QUERIES else []))
     failures = (*failures, 400, 413, 415) if path in BODIES else failures
-    failures = (*failures, 404) if "{" in path or path in (*NEEDED, *OF_THE_WORKER) else failures
+    failures = (*failures, 409) if path in REFUSING else failures
+    failures = (*failures, 404) if "{" in path or path in (*NEEDED, *OF_THE_WORKER, "/ops/verdicts") else failures
     made["responses"] |= {str(status): _failure(status) for status in sorted(failures)}
     if path == HEALTH:
         made["security"] = [{}]

@@ -78,13 +78,13 @@ WITH_BODY: Final = (400, 401, 413, 415, 422, 500, 503)
 OPERATIONS: Final[dict[str, Operation]] = {
     "/health": ("Say that the runtime is alive", None, "Health", (401, 503)),
     "/capabilities": ("Say what the runtime serves", None, "RuntimeCapabilities", (401, 503)),
-    "/execute": ("Run one task, once", "ExecuteRequest", "ExecuteResponse", (*WITH_BODY, 409, 502)),
+    "/execute": ("Run one task, once", "ExecuteRequest", "ExecuteResponse", (*WITH_BODY, 409, 410, 502)),
     "/verify": ("Judge a candidate under its policy", "VerifyRequest", "VerifyResponse", WITH_BODY),
     "/agent-events": (
         "Acknowledge an event of an agent's life",
         "AgentEventCallback",
         "AgentEventCallbackResponse",
-        (*WITH_BODY, 409, 502),
+        (*WITH_BODY, 409, 410, 502),
     ),
     "/artifacts/{digest}/{token}": ("Fetch evidence bytes", None, None, (404, 503)),
 }

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from piecework.aws.steps_table import result_steps
 from piecework.clock import now_in_ms
 from piecework.ops.status import QUEUES
 from piecework.webhooks.deliveries import Delivery, DeliveryState
@@ -14,9 +15,11 @@ from piecework.worker.contract.contracts import record_of
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.executions_table import ExecutionsTable
 from tests.support.aws_calls import recorded
+from tests.support.machine import wait_until
 from tests.support.ops.tasks import a_task
 from tests.support.roles import FUNCTION, refused, template_with, unused
 from tests.support.runtime.requests import a_scripted_request, execute
+from tests.support.runtime.verification import a_candidate, a_verify_body
 from tests.support.worker.contracts import a_contract
 
 SECRET = "ops-correct-horse-battery"
@@ -45,7 +48,8 @@ def console(gateway, embedded_aws):
 def calls(console, gateway, embedded_aws):
     """Every call of the door's functions after all of it was used."""
     drive(console)
-    read_pieces(console, gateway())
+    runtime = gateway(PIECEWORK_PARAM_DeployConsole="true", PIECEWORK_PARAM_OpsTokensSecretArn="arn")
+    read_pieces(console, runtime, embedded_aws)
     read_tasks(console, embedded_aws)
     act(console, embedded_aws)
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
@@ -59,8 +63,8 @@ def drive(console) -> None:
     assert set(status["queues"]) == set(QUEUES)
 
 
-def read_pieces(console, runtime) -> None:
-    """A piece with steps, evidence and an answer that lies in the bucket, as the runtime door made it."""
+def read_pieces(console, runtime, aws) -> None:
+    """A piece with a step, evidence and an answer in the bucket, as the runtime door made it; then it is forgotten."""
     request = a_scripted_request({"output": {"answer": "x" * 20_000}, "artifacts": [["notes", "found", "text/plain"]]})
     assert execute(runtime, request).status_code == 200
     ids = {name: request[name] for name in ("task_id", "execution_id", "attempt_id")}
@@ -76,6 +80,32 @@ def read_pieces(console, runtime) -> None:
     assert (evidence.text, evidence.headers["content-disposition"]) == ("found", "attachment")
     assert console.http.get(f"/ops/pieces/{found['key']}").json() == found
     assert console.http.get("/ops/pieces", params={"cursor": "nope"}).status_code == 400
+    read_verdicts(console, runtime, found)
+    steps, key = result_steps(aws.client("dynamodb"), "piecework-results"), found["key"]
+    steps.record_listed("0" * 64, b'"x"', now_in_ms() // 1000 + 900, piece=key, name="one")
+    operator = {"Authorization": f"Bearer {SECRET}-2"}
+    forget, why = f"/ops/pieces/{found['key']}/forget", {"reason": "a test of permissions"}
+    assert console.http.post(forget, json=why).status_code == 403
+    assert console.http.post(forget, json=why, headers=operator).json()["complete"] is True
+    assert console.http.get(path).status_code == 404
+    assert execute(runtime, request).json()["code"] == "forgotten"
+
+
+def read_verdicts(console, runtime, piece) -> None:
+    """A verdict on that piece's output, which the log has a moment later: in the list and beside the piece."""
+    candidate = a_candidate({}, execution_id=piece["execution_id"], candidate_id=f"c-{time.time_ns()}")
+    given = runtime.http.post("/verify", json=a_verify_body(candidate=candidate)).json()
+
+    def told(path, **query):
+        items = console.http.get(path, params=query).json()["items"]
+        return [item for item in items if item["candidate_id"] == candidate["candidate_id"]]
+
+    wait_until(lambda: told("/ops/verdicts", reason="100"))
+    [item] = told("/ops/verdicts", candidate_id=candidate["candidate_id"], status="passed")
+    assert given["verifier_result_hash"] == item["verifier_result_hash"]
+    assert item["output_digest"] == candidate["output_ref"]["digest"] and item["caller"] == "anonymous"
+    assert told(f"/ops/pieces/{piece['key']}/verdicts") == [item]
+    assert console.http.get(f"/ops/pieces/{'0' * 64}/verdicts").status_code == 404
 
 
 def read_tasks(console, aws) -> None:

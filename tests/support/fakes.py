@@ -64,6 +64,7 @@ class FakePieceTable(PieceTable, ListedStepTable):
     items: dict[str, Piece] = field(default_factory=dict)
     steps: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     step_names: dict[str, list[str]] = field(default_factory=dict)
+    step_keys: dict[str, list[str]] = field(default_factory=dict)  # by their piece, as the index has them
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def claim(self, key: str, piece: Piece, now_ms: int) -> tuple[bool, Piece | None]:
@@ -121,6 +122,7 @@ class FakePieceTable(PieceTable, ListedStepTable):
 
     def record_listed(self, key: str, body: bytes, expires_at: int, *, piece: str, name: str) -> bytes:
         self.step_names.setdefault(piece, []).append(name)
+        self.step_keys.setdefault(piece, []).append(key)
         return self.record_once(key, body, expires_at)
 
     def _held(self, key: str, token: str) -> Piece:

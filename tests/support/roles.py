@@ -128,8 +128,15 @@ def _statements(role: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _is_known(condition: Mapping[str, Any]) -> bool:
-    """Whether a condition narrows the items of a table, or the way to a key; the template's tests hold what it says."""
-    return {name for test in condition.values() for name in test} in ({"dynamodb:LeadingKeys"}, {"kms:ViaService"})
+    """Whether a condition narrows the items of a table, the way to a key, or the list of a bucket.
+
+    The template's tests hold what it says.
+    """
+    return {name for test in condition.values() for name in test} in (
+        {"dynamodb:LeadingKeys"},
+        {"kms:ViaService"},
+        {"s3:prefix"},
+    )
 
 
 def _listed(value: str | list[str]) -> list[str]:

@@ -94,11 +94,24 @@ def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
     actions = {action for entry in granted(console, "OpsReading") for action in entry["Action"]}
     reading = {
         *("logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", "sqs:GetQueueAttributes"),
+        "logs:FilterLogEvents",
         *("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject"),
     }
 
     assert actions == reading
     assert all(entry["Resource"] != "*" for entry in granted(console, "OpsReading"))
+
+
+def test_of_all_logs_the_function_that_reads_may_read_the_one_of_verdicts(console, functions, load_template):
+    [entry] = [entry for entry in granted(console, "OpsReading") if entry["Action"] == ["logs:FilterLogEvents"]]
+    variables = functions["OpsReading"]["Environment"]["Variables"]
+    retention = console.of_type("AWS::Logs::LogGroup")["VerifyLogGroup"]["RetentionInDays"]
+
+    assert entry["Resource"].endswith(":log-group:VerifyLogGroup:*")
+    assert variables["PIECEWORK_VERIFY_LOG_GROUP"] == "VerifyLogGroup"
+    assert str(variables["PIECEWORK_LOG_RETENTION_DAYS"]) == str(retention)
+    without = load_template(**CONFIGURED, DeployRuntimeDoor="false")
+    assert "logs:FilterLogEvents" not in str(granted(without, "OpsReading"))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -148,19 +161,38 @@ def test_pieces_are_listed_from_an_index_that_names_what_it_holds(console):
 
 
 def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues_alone(console):
-    by_keys = {
-        entry["Sid"]: (str(entry["Resource"]).rpartition("/")[2], *leading_keys(entry))
-        for entry in granted(console, "OpsWriting")
-        if "Condition" in entry
-    }
     tables = [entry for entry in granted(console, "OpsWriting") if "dynamodb" in str(entry["Action"])]
+    by_keys = {entry["Sid"]: (str(entry["Resource"]).partition("/")[2], *leading_keys(entry)) for entry in tables}
 
     assert by_keys == {
         "RecordWhatIsDone": ("piecework-results", "OPS#*"),
         "KeepPauses": ("piecework-results", PK),
+        "ForgetPieces": ("piecework-results", *(f"{digit}*" for digit in "0123456789abcdef")),
+        "FindStepsOfPieces": ("piecework-results/index/ByDay", "STEP#*"),
         "RestartWebhooks": ("piecework-work", "WEBHOOK#*"),
     }
-    assert len(tables) == 3 and all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
+    assert all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
+
+
+def test_the_function_that_writes_cannot_take_back_what_operators_did(console):
+    records = [entry for entry in granted(console, "OpsWriting") if entry["Sid"] == "RecordWhatIsDone"]
+
+    assert [entry["Action"] for entry in records] == [["dynamodb:PutItem", "dynamodb:UpdateItem"]]
+
+
+def test_the_function_that_writes_erases_where_payloads_lie_and_lists_nothing_else_of_the_bucket(console):
+    of_the_bucket = [entry for entry in granted(console, "OpsWriting") if "s3:" in str(entry["Action"])]
+    erased = {where.partition("/")[2] for entry in of_the_bucket for where in listed(entry["Resource"])} - {""}
+    [found] = [entry for entry in of_the_bucket if entry["Action"] == ["s3:ListBucketVersions"]]
+
+    assert erased == set(found["Condition"]["StringLike"]["s3:prefix"]) == {"results/*", "evidence/*"}
+    assert {action for entry in of_the_bucket for action in entry["Action"]} == {
+        *("s3:ListBucketVersions", "s3:DeleteObjectVersion", "s3:GetObject")
+    }
+
+
+def listed(value):
+    return [value] if isinstance(value, str) else value
 
 
 def test_the_function_of_the_files_may_write_its_log_and_knows_no_setting(console, functions):

@@ -1,9 +1,11 @@
-"""`piecework ops`: what operators do through the operator's door: webhooks, dead letters, and the record of it all."""
+"""`piecework ops`: what operators do through the operator's door: pauses, webhooks, dead letters, and what was done."""
 
 import argparse
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from piecework.jsons import Json
 from piecework.worker.chain.exchange import Answer, Endpoint
@@ -16,13 +18,28 @@ if TYPE_CHECKING:
 
 OPS_DISTANCE: Final = 3  # of its port from the base port, as `make run` sets them
 REQUEST_SECONDS: Final = 40.0  # more than the edge's 29 s
+FORGOTTEN: Final = {"piece": "pieces"}  # and where it is in the door's paths
+CALLS: Final = 40  # of 15 s each
 OUTPUT: Final = "ConsoleUrl"  # of a deployed stack
 FIRST_REFUSAL: Final = 300
+VERDICTS: Final[Mapping[str, tuple[str, str]]] = {  # flags of `verdicts`: the parameter's name, and what it is
+    "--status": ("status", "passed, failed or inconclusive"),
+    "--reason": ("reason", "a reason code, such as 101"),
+    "--policy": ("policy_id", "the policy's id"),
+    "--candidate": ("candidate_id", "the candidate's id"),
+    "--execution": ("execution_id", "the execution's id"),
+    "--digest": ("output_digest", "the output's SHA-256, as the candidate stated it"),
+    "--by": ("caller", "the name of who asked for the verdict"),
+    "--since-ms": ("since_ms", "not before this moment, epoch ms"),
+    "--until-ms": ("until_ms", "not after this moment, epoch ms"),
+    "--limit": ("limit", "at most so many, up to 50"),
+    "--cursor": ("cursor", "the `next` of an earlier page"),
+}
 
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    group = commands.add_parser("ops", help="send webhooks again, put dead letters back, show what operators did")
+    group = commands.add_parser("ops", help="pause doors, send webhooks again, put dead letters back")
     group.add_argument("--ops", metavar="URL", default=os.environ.get("PIECEWORK_OPS_URL"), help="the operator's door")
     group.add_argument(
         "--token",
@@ -32,6 +49,14 @@ def add(commands: "Commands") -> None:
     actions = group.add_subparsers(required=True, metavar="ACTION")
     actions.add_parser("status", help="print version, doors, settings and queues").set_defaults(run=status)
     actions.add_parser("records", help="print what operators did, the newest first").set_defaults(run=records)
+    actions.add_parser("pauses", help="print the doors and executors that are paused").set_defaults(run=pauses)
+    pausing = actions.add_parser("pause", help="give a door or an executor no new work; what was begun goes on")
+    pausing.set_defaults(run=pause)
+    resuming = actions.add_parser("resume", help="give a door or an executor work again")
+    resuming.set_defaults(run=resume)
+    for parser in (pausing, resuming):
+        parser.add_argument("scope", help="door:runtime, door:worker, door:kernel, or executor:NAME")
+    _add_verdicts(actions)
     resending = actions.add_parser("resend", help="send a webhook again, from its first try on")
     resending.add_argument("contract", help="the contract's id")
     resending.add_argument("event", help="the webhook's id, as `ops task` prints it")
@@ -46,8 +71,20 @@ def add(commands: "Commands") -> None:
     redriving.add_argument("queue", help="such as task or webhook; `ops status` names them")
     redriving.add_argument("--count", type=int, default=10, help="at most so many, up to 10")
     redriving.set_defaults(run=redrive)
-    for parser in (resending, redriving):
+    forgetting = actions.add_parser("forget", help="erase what a piece was about; that it was done stays")
+    forgetting.add_argument("what", choices=sorted(FORGOTTEN), help="what the id is of")
+    forgetting.add_argument("id", help="a piece's key, as `ops` lists it")
+    forgetting.set_defaults(run=forget)
+    for parser in (pausing, resuming, resending, redriving, forgetting):
         parser.add_argument("--reason", required=True, help="why you do this; it is kept")
+
+
+def _add_verdicts(actions: "Commands") -> None:
+    judged = actions.add_parser("verdicts", help="print recent verdicts of POST /verify, the newest first")
+    judged.add_argument("--piece", metavar="KEY", help="those on a piece's execution; then only with --limit, --cursor")
+    for flag, (name, what) in VERDICTS.items():
+        judged.add_argument(flag, dest=name, help=what)
+    judged.set_defaults(run=verdicts)
 
 
 def status(options: argparse.Namespace) -> None:
@@ -58,6 +95,29 @@ def status(options: argparse.Namespace) -> None:
 def records(options: argparse.Namespace) -> None:
     """Print the newest records."""
     show(_ask(options, "GET", "records"))
+
+
+def pauses(options: argparse.Namespace) -> None:
+    """Print what is paused."""
+    show(_ask(options, "GET", "pauses"))
+
+
+def pause(options: argparse.Namespace) -> None:
+    """Pause a door or an executor."""
+    show(_ask(options, "POST", "pause", body={"scope": options.scope, "reason": options.reason}))
+
+
+def resume(options: argparse.Namespace) -> None:
+    """Resume a door or an executor."""
+    show(_ask(options, "POST", "resume", body={"scope": options.scope, "reason": options.reason}))
+
+
+def verdicts(options: argparse.Namespace) -> None:
+    """Print a page of verdicts."""
+    names = (name for name, _ in VERDICTS.values())
+    query = {name: text for name in names if (text := getattr(options, name)) is not None}
+    at = ("pieces", options.piece, "verdicts") if options.piece else ("verdicts",)
+    show(_ask(options, "GET", *at, query=query))
 
 
 def task(options: argparse.Namespace) -> None:
@@ -82,7 +142,26 @@ def redrive(options: argparse.Namespace) -> None:
     show(_ask(options, "POST", "dead-letters", options.queue, "redrive", body=body))
 
 
-def _ask(options: argparse.Namespace, method: str, *parts: str, body: Json = None) -> Any:
+def forget(options: argparse.Namespace) -> None:
+    """Have a payload forgotten, in as many calls as that takes.
+
+    Raises:
+        CommandError: it is not complete after many calls.
+    """
+    for _ in range(CALLS):
+        found = _ask(options, "POST", FORGOTTEN[options.what], options.id, "forget", body={"reason": options.reason})
+        if found["complete"]:
+            return show(found)
+    raise CommandError(f"not all is erased yet after {CALLS} calls; repeat the command")
+
+
+def _ask(
+    options: argparse.Namespace,
+    method: str,
+    *parts: str,
+    body: Json = None,
+    query: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
     """Ask the operator's door.
 
     Raises:
@@ -91,6 +170,7 @@ def _ask(options: argparse.Namespace, method: str, *parts: str, body: Json = Non
     url = options.ops or (_deployed(options.stack) if options.stack else local_url(OPS_DISTANCE))
     headers = {"authorization": f"Bearer {options.token}"} if options.token else {}
     path = "/".join(("/ops", *(quote(part, safe="") for part in parts)))
+    path += f"?{urlencode(query)}" if query else ""
     answer = Endpoint(url.rstrip("/")).exchange(method, path, body, headers, REQUEST_SECONDS)
     if not isinstance(answer, Answer):
         raise CommandError(f"{url} does not answer; start `make run`, or name the operator's door with --ops")

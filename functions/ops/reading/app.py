@@ -15,6 +15,8 @@ ANSWERS = {
     "/ops/pieces": door.pieces,
     "/ops/pieces/{key}": door.piece,
     "/ops/pieces/{key}/evidence/{digest}": door.evidence,
+    "/ops/pieces/{key}/verdicts": door.piece_verdicts,
+    "/ops/verdicts": door.verdicts,
     "/ops/piece": door.named_piece,
     "/ops/tasks": door.tasks,
     "/ops/tasks/{contract_id}": door.task,

@@ -1,4 +1,4 @@
-"""What an operator does: pauses, webhooks that are sent again, dead letters that are looked at and put back."""
+"""What an operator does: pauses, webhooks sent again, dead letters looked at and put back, payloads forgotten."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from piecework.ops.wiring import OpsDoor
 door = OpsDoor().ready("access", "telemetry")
 
 ANSWERS = {
+    "/ops/pieces/{key}/forget": door.forget_piece,
     "/ops/tasks/{contract_id}/webhooks/{event_id}/resend": door.resend,
     "/ops/dead-letters/{name}/look": door.look,
     "/ops/dead-letters/{name}/redrive": door.redrive,

@@ -6,7 +6,7 @@ from piecework.edge.http import Request, Response
 from piecework.edge.ports import LambdaContext
 from piecework.jsons import canonical
 from piecework.runtime.door import serve
-from piecework.runtime.verify.messages import read_request
+from piecework.runtime.verify.messages import log_fields, read_request
 from piecework.runtime.wiring import RuntimeDoor
 
 door = RuntimeDoor().ready("judge", "telemetry")
@@ -17,8 +17,7 @@ def verify(request: Request) -> Response:
     caller = request.caller
     message = read_request(request.json_object())
     verdict = door.judge(message, door.public_url(request))
-    ids = {"candidate_id": message.candidate.candidate_id, "execution_id": message.candidate.execution_id}
-    facts = {"caller": caller, **ids, "policy_id": message.policy.policy_id, **verdict.log_fields()}
+    facts = {"caller": caller, **log_fields(message), **verdict.log_fields()}
     counts = {f"Verdicts{verdict.verification_status.capitalize()}": 1}
     return Response(200, canonical(verdict.to_wire()), facts=facts, counts=counts)
 

@@ -43,6 +43,7 @@ with the module of each class that is not here:
         NoValidOutput
         NotFound
         NotProven                           worker.payment.charging
+        PayloadForgotten
         PolicyBindingInvalid
         Refused
             InputRefused
@@ -55,6 +56,7 @@ with the module of each class that is not here:
                 QuestionRejected            models.chat
         SettingsError
             PolicyInvalid                   kernel.policy.reading
+        StillNeeded                         ops.forgetting.erasing
         StoredFailure                       runtime.execute.flow
         TooLarge
         Unauthorized
@@ -158,6 +160,12 @@ class KeyConflict(PieceworkError):
     """The same ids arrived with another payload."""
 
     code = "key_conflict"
+
+
+class PayloadForgotten(PieceworkError):
+    """An operator had the payload forgotten; it is neither answered nor worked on again."""
+
+    code = "forgotten"
 
 
 class PolicyBindingInvalid(PieceworkError):

@@ -38,6 +38,7 @@ SQS_ACTIONS: Final = {  # a batch needs the actions of its entries
     "DeleteMessageBatch": "DeleteMessage",
     "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
 }
+VERSION: Final = "versionId"  # an action of its own where it removes one
 OBJECT_QUERY: Final = frozenset({"x-id"})  # the operation's name only
 SIGNATURE: Final = "X-Amz-"  # a signed URL needs the same permissions as its signer
 
@@ -96,9 +97,12 @@ def _s3(call: Call, named: Naming) -> list[Permission]:
     named_in_query = set(parse_qs(parts.query, keep_blank_values=True)) - OBJECT_QUERY
     query = {name for name in named_in_query if not name.startswith(SIGNATURE)}
     if not key:
-        action = "s3:ListBucket" if call.method == "GET" and "list-type" in query else f"s3:{call.operation}"
+        lists = {"list-type": "s3:ListBucket", "versions": "s3:ListBucketVersions"} if call.method == "GET" else {}
+        action = next((lists[name] for name in lists if name in query), f"s3:{call.operation}")
         return [(action, f"arn:aws:s3:::{named(bucket)}")]
     resource = f"arn:aws:s3:::{named(bucket)}/{key}"
+    if query == {VERSION} and call.method == "DELETE":
+        return [("s3:DeleteObjectVersion", resource)]
     if query or call.method not in OBJECT_ACTIONS:
         return [(f"s3:{call.operation}", resource)]
     more = WRITE_HEADERS.items() if call.method == "PUT" else ()
@@ -118,6 +122,11 @@ def _sqs(call: Call, named: Naming) -> list[Permission]:
     return [(f"sqs:{action}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")]
 
 
+def _logs(call: Call, named: Naming) -> list[Permission]:
+    group = named(str(json.loads(call.body).get("logGroupName", "*")))
+    return [(f"logs:{call.operation}", f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{group}:*")]
+
+
 def _sns(call: Call, named: Naming) -> list[Permission]:
     form = parse_qs(call.body.decode())
     return [(f"sns:{form.get('Action', ['*'])[0]}", named(form.get("TopicArn", ["*"])[0]))]
@@ -125,6 +134,7 @@ def _sns(call: Call, named: Naming) -> list[Permission]:
 
 _READERS: Final[Mapping[str, Callable[[Call, Naming], list[Permission]]]] = {
     "dynamodb": _dynamodb,
+    "logs": _logs,
     "s3": _s3,
     "secretsmanager": _secretsmanager,
     "sns": _sns,

@@ -23,6 +23,7 @@ NAMES: Final = (
     "SECRET_ARN",
     "KEY_ARN",
     "QUEUE_URL",
+    "LOG_GROUP",
 )  # endings of variables whose value names a resource
 OTHER_NAMES: Final = frozenset({"FACILITATOR_AUTH", "BASE_RPC_URL_SECRET_ARN"})  # and two of the worker's own
 

@@ -116,6 +116,18 @@ CALLS = {
         "get_queue_attributes",
         {"QueueUrl": URL, "AttributeNames": ["ApproximateNumberOfMessages"]},
     ),
+    "look through a log": (
+        "logs",
+        "filter_log_events",
+        {
+            "logGroupName": "/aws/lambda/verify",
+            "startTime": 1_700_000_000_000,
+            "endTime": 1_700_000_900_000,
+            "limit": 5_000,
+            "filterPattern": '{ $.message = "verify" && $.candidate_id = "c*" }',
+            "nextToken": "token+/=",
+        },
+    ),
     "secret": ("secrets", "get_secret_value", {"SecretId": "arn:aws:secretsmanager:eu-central-1:1:secret:x"}),
     "put object": (
         "s3",
@@ -161,6 +173,7 @@ WORLDS = {
         "AWS_ENDPOINT_URL_DYNAMODB": "https://vpce-1.dynamodb.eu-central-1.vpce.amazonaws.com",
         "AWS_ENDPOINT_URL_SQS": "https://vpce-2.example:8443",
         "AWS_ENDPOINT_URL_SECRETS_MANAGER": "http://localhost:2",
+        "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": "http://localhost:3",
     },
     "ignored": {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"},
     "fips": {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_DEFAULT_REGION": "us-east-1"},
@@ -323,7 +336,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("service", ["dynamodb", "s3", "sns", "sqs", "secretsmanager"])
+@pytest.mark.parametrize("service", ["dynamodb", "logs", "s3", "sns", "sqs", "secretsmanager"])
 def test_a_service_is_where_botocores_rules_find_it_in_every_region(service):
     session = Session()
     loader: Any = session.get_component("data_loader")

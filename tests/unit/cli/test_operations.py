@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from piecework_cli.main import main
+from piecework_cli.operations.commands import CALLS
 
 
 class Door:
@@ -50,10 +51,25 @@ def door(monkeypatch):
     [
         (["status"], ("GET", "/ops/status", None)),
         (["records"], ("GET", "/ops/records", None)),
+        (["verdicts"], ("GET", "/ops/verdicts", None)),
+        (
+            ["verdicts", "--status", "failed", "--reason", "101", "--policy", "vp & x", "--cursor", "1.2"],
+            ("GET", "/ops/verdicts?status=failed&reason=101&policy_id=vp+%26+x&cursor=1.2", None),
+        ),
+        (["verdicts", "--piece", "ab/c", "--limit", "5"], ("GET", "/ops/pieces/ab%2Fc/verdicts?limit=5", None)),
         (["task", "ctr_1"], ("GET", "/ops/tasks/ctr_1", None)),
         (
             ["resend", "ctr_1", "evt/1", "--reason", "down"],
             ("POST", "/ops/tasks/ctr_1/webhooks/evt%2F1/resend", {"reason": "down"}),
+        ),
+        (["pauses"], ("GET", "/ops/pauses", None)),
+        (
+            ["pause", "door:worker", "--reason", "500s"],
+            ("POST", "/ops/pause", {"scope": "door:worker", "reason": "500s"}),
+        ),
+        (
+            ["resume", "executor:echo", "--reason", "mended"],
+            ("POST", "/ops/resume", {"scope": "executor:echo", "reason": "mended"}),
         ),
         (["letters", "task"], ("POST", "/ops/dead-letters/task/look", {})),
         (
@@ -76,7 +92,34 @@ def test_a_refusal_is_a_sentence_without_the_token(door, capsys):
     assert capsys.readouterr().err == "piecework: 403: this needs the role operator\n"
 
 
-@pytest.mark.parametrize("words", [["resend", "ctr_1", "evt_1"], ["redrive", "task"]])
+def test_what_is_to_be_forgotten_is_asked_for_until_all_of_it_is_gone(door, capsys):
+    answers = iter([(200, {"complete": False}), (200, {"complete": True})])
+    type(door).answer = property(lambda _: next(answers))
+    try:
+        assert main(["ops", "forget", "piece", "a" * 64, "--reason", "asked for"]) == 0
+    finally:
+        del type(door).answer
+
+    asked = ("POST", f"/ops/pieces/{'a' * 64}/forget", {"reason": "asked for"}, "Bearer s3cret")
+    assert door.asked == [asked, asked]
+    assert json.loads(capsys.readouterr().out) == {"complete": True}
+
+
+def test_what_is_never_gone_is_said_to_be_left(door, capsys):
+    door.answer = (200, {"complete": False})
+
+    assert main(["ops", "forget", "piece", "a" * 64, "--reason", "asked for"]) == 1
+    assert len(door.asked) == CALLS
+    assert "not all is erased" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["resend", "ctr_1", "evt_1"], ["redrive", "task"], ["pause", "door:worker"], ["resume", "door:worker"]),
+        ["forget", "piece", "a"],
+    ],
+)
 def test_what_changes_something_needs_a_reason(door, words):
     with pytest.raises(SystemExit):
         main(["ops", *words])

@@ -63,6 +63,7 @@ def test_an_item_says_who_asked_what_works_and_how_it_stands(bench):
                 "is_lapsed": False,
                 "claimed_at_ms": START_MS,
                 "expires_at_ms": START_MS + DAY_MS,
+                "forgotten": None,
             }
         ],
         "next": None,

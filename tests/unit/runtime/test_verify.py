@@ -1,5 +1,6 @@
 """The verdict on a candidate: both schema checks, the policy, the evidence, in this order of weight."""
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -7,11 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from piecework.aws.telemetry import LambdaTelemetry
 from piecework.errors import PolicyBindingInvalid
 from piecework.extend.policies import COMMON_CODES, Policy, Verdict
 from piecework.jsons import canonical, loads
 from piecework.runtime.verify.flow import Findings, Identity, StatedVerdict, verify, weigh
+from piecework.runtime.verify.messages import log_fields
 from piecework.runtime.verify.policies import BindingRules
+from piecework.values import replace
 from tests.support.runtime.verification import (
     CROSSCHECK,
     KERNEL_HASHES,
@@ -46,6 +50,25 @@ def test_the_wire_has_exactly_the_seven_members():
 
     assert set(stated.to_wire()) == {field.name for field in fields(StatedVerdict)} - {"hash_rule", "notes"}
     assert stated.log_fields()["policy_hash_rule"] == "kernel"
+
+
+def test_the_line_of_a_verdict_is_bounded_and_holds_nothing_of_the_candidate(capsys):
+    stated = replace(judge(a_verify_request({})), reason_codes=(101,) * 99, notes=("n" * 999,) * 99)
+    ids = {"candidate_id": "c" * 999, "execution_id": "e" * 999}
+    ref = a_reference("https://secret", digest="d" * 999, producer="secret")
+    request = a_verify_request(candidate=a_candidate("secret", output_ref=ref, **ids))
+
+    LambdaTelemetry({}).outcome("verify", {**log_fields(request), **stated.log_fields()}, {})
+
+    line = json.loads(capsys.readouterr().out)
+    assert len(json.dumps(line)) < 6_000 and "secret" not in json.dumps(line)
+    assert [line[name] for name in ("candidate_id", "execution_id", "output_digest")] == [x * 200 for x in "ced"]
+    assert (len(line["reason_codes"]), [len(note) for note in line["notes"]]) == (20, [200] * 20)
+    assert (line["score"], line["verifier_result_hash"]) == (1.0, stated.verifier_result_hash)
+    assert (
+        log_fields(a_verify_request(candidate=a_candidate({}, output_ref={"digest": {"a": 1}})))["output_digest"]
+        is None
+    )
 
 
 def test_the_same_request_gets_the_same_verdict():

@@ -18,6 +18,7 @@ from piecework.aws.transport.endpoints import given_url
 
 if TYPE_CHECKING:
     from piecework.aws.transport.dynamodb import DynamoDB
+    from piecework.aws.transport.logs import Logs
     from piecework.aws.transport.s3 import S3
     from piecework.aws.transport.secrets_manager import SecretsManager
     from piecework.aws.transport.sns import SNS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 1.0  # AWS answers a connect in milliseconds; more means trouble, and a retry helps
 READ_SECONDS: Final = 3.0  # DynamoDB answers in tens of milliseconds; leaves room for two retries in a renewal round
 S3_READ_SECONDS: Final = 10.0  # objects of megabytes
+LOGS_READ_SECONDS: Final = 5.0  # a look through a log; three of them must end before the function does
 SHORTEST_SESSION_MS: Final = 900_000  # a function's longest run, and the shortest session that AWS gives
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 
@@ -61,6 +63,12 @@ class Clients:
         from piecework.aws.transport.sqs import SQS
 
         return SQS(self._caller(READ_SECONDS), self._env)
+
+    @cached_property
+    def logs(self) -> Logs:
+        from piecework.aws.transport.logs import Logs
+
+        return Logs(self._caller(LOGS_READ_SECONDS), self._env)
 
     @cached_property
     def sns(self) -> SNS:

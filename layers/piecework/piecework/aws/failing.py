@@ -21,7 +21,13 @@ PERMANENT: Final = frozenset(
         *("ItemCollectionSizeLimitExceeded", "ItemCollectionSizeLimitExceededException"),
         *("AccessDenied", "AccessDeniedException", "403", "UnauthorizedOperation", "AllAccessDisabled"),
         *("InvalidAccessKeyId", "SignatureDoesNotMatch", "UnrecognizedClientException", "InvalidClientTokenId"),
-        *("InvalidMessageContents", "InvalidParameterValue", "MissingParameter", "UnsupportedOperation"),
+        *(
+            "InvalidMessageContents",
+            "InvalidParameterValue",
+            "InvalidParameterException",
+            "MissingParameter",
+            "UnsupportedOperation",
+        ),
         *(
             "KMS.AccessDeniedException",
             "KMS.DisabledException",

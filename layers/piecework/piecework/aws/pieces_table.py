@@ -6,6 +6,8 @@ as absent. The steps of pieces lie in the same table (`steps_table.py`).
 
 A piece that is listed has `in_day` and `at_id` too, the keys of the index `ByDay`, and `caller`, `executor` and
 `ids`. The claim writes them and nothing changes them, so the index costs a write unit a claim, and none at the record.
+
+A piece that was forgotten has `forgotten` (JSON) and is `failed`, under an empty fingerprint that no payload has.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from piecework.aws.attributes import Item
 from piecework.aws.listed import at_ms_of, keys_of
 from piecework.aws.table import THE_RESULTS, Table
 from piecework.aws.writes import ABSENT_OR_EXPIRED, Values
+from piecework.durable.forgotten import note_in
 from piecework.durable.pieces import Origin, Piece, PieceTable, State
 from piecework.errors import LeaseLost
 
@@ -115,6 +118,7 @@ def from_item(item: Item) -> Piece:
         exact=item.get("exact", ""),
         origin=_origin(item) if "ids" in item else None,
         claimed_ms=at_ms_of(item) if "ids" in item else 0,
+        forgotten=note_in(item["forgotten"]) if "forgotten" in item else None,
     )
 
 

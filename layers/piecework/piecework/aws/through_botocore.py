@@ -21,13 +21,14 @@ from botocore.exceptions import (
 )
 from botocore.session import Session
 
-from piecework.aws.clients import CONNECT_SECONDS, READ_SECONDS, S3_READ_SECONDS, Clients, end_ms
+from piecework.aws.clients import CONNECT_SECONDS, LOGS_READ_SECONDS, READ_SECONDS, S3_READ_SECONDS, Clients, end_ms
 from piecework.aws.transport.endpoints import given_url
 from piecework.aws.transport.failures import AwsFailure, NoAnswer, NotConfigured, ServiceRefused
 from piecework.aws.transport.retries import ATTEMPTS
 
 if TYPE_CHECKING:
     from piecework.aws.transport.dynamodb import DynamoDB
+    from piecework.aws.transport.logs import Logs
     from piecework.aws.transport.s3 import S3
     from piecework.aws.transport.secrets_manager import SecretsManager
     from piecework.aws.transport.sns import SNS
@@ -58,6 +59,10 @@ class BotocoreClients(Clients):
     @cached_property
     def sqs(self) -> SQS:
         return cast("SQS", self._made("sqs", _config(READ_SECONDS)))
+
+    @cached_property
+    def logs(self) -> Logs:
+        return cast("Logs", self._made("logs", _config(LOGS_READ_SECONDS)))
 
     @cached_property
     def sns(self) -> SNS:

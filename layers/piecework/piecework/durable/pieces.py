@@ -12,6 +12,7 @@ over can neither record nor release. The order of one fresh run, and what a rese
     | 4 record (conditional on the token)     | done: the recorded bytes, unchanged                              |
     | 5 answer sent                           | done: the recorded bytes, unchanged                              |
     | – release after a transient failure     | absent for a new request; waiters of this run share its failure  |
+    | – forgetting, at an operator's request  | the failure `forgotten`, whatever it asks for; nothing runs      |
 
 A claim holds its right to run (`right.py`), which the work checks before each step and each effect: a run that was
 taken over while it was frozen ends there, and its caller gets the answer of the run that took over.
@@ -29,8 +30,9 @@ from typing import Final, NamedTuple, Protocol
 
 from piecework.chance import uniform
 from piecework.clock import now_in_ms
+from piecework.durable.forgotten import Forgotten
 from piecework.durable.renewal import Renewal
-from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, Paused, PieceworkError
+from piecework.errors import InProgress, Internal, KeyConflict, LeaseLost, Paused, PayloadForgotten, PieceworkError
 from piecework.extend.right import LEASE_MS, Right, RightLost, Unleased
 from piecework.jsons.fingerprints import Fingerprint
 from piecework.values import dataclass, replace
@@ -76,6 +78,7 @@ class Piece:
     exact: str = ""  # the fingerprint over the text of numbers; empty in rows of earlier code
     origin: Origin | None = None  # of pieces that are listed; rows of earlier code are not
     claimed_ms: int = 0  # of pieces that are listed: when the runner that has it, or had it, began
+    forgotten: Forgotten | None = None  # of pieces whose payloads are erased; nothing runs them again
 
     def stands_for(self, mark: Fingerprint) -> bool:
         """Whether this is the payload's own piece, by the exact fingerprint or by the one that earlier code wrote."""
@@ -223,6 +226,7 @@ class Pieces:
         Raises:
             Paused: nobody has begun it, and it may not be begun now.
             KeyConflict: the key belongs to another fingerprint.
+            PayloadForgotten: an operator had it forgotten.
             InProgress: its runner did not finish before `until_ms`.
             PieceworkError: the failure of `work` (the piece is released), or of the run that this call waited for.
         """
@@ -251,6 +255,7 @@ class Pieces:
 
         Raises:
             KeyConflict: the key belongs to another fingerprint.
+            PayloadForgotten: an operator had it forgotten.
         """
         now_ms, token, mark = self._clock(), self._token(), Fingerprint.of(fingerprint)
         wanted = Piece(State.RUNNING, token, mark.older, now_ms + LEASE_MS, self._expiry(now_ms), exact=mark.exact)
@@ -262,8 +267,7 @@ class Pieces:
             right = Right(lambda until_ms: self._table.renew(key, token, until_ms), wanted.lease_until_ms, self._clock)
             after = piece.state if piece and live else None
             return Claim(key, token, mark.older, after, mark.exact, right)
-        if piece is None or not piece.stands_for(mark):
-            raise KeyConflict("these ids were used before with another payload")
+        piece = _answering(piece, mark)
         return self._recorded(piece) if piece.is_recorded() else Running(piece.token)
 
     def renew(self, claim: Claim) -> None:
@@ -292,6 +296,7 @@ class Pieces:
         Raises:
             InProgress: it did not finish before `until_ms`.
             KeyConflict: the key belongs to another fingerprint by now.
+            PayloadForgotten: an operator had it forgotten.
             ReleasedFailure: the run failed for a transient reason, which its waiters share.
         """
         gap = FIRST_GAP_SECONDS
@@ -300,8 +305,7 @@ class Pieces:
             piece, now_ms = self._table.read(key), self._clock()
             if piece is None or piece.is_expired(now_ms) or piece.is_lapsed(now_ms):
                 return Lapsed()
-            if not piece.stands_for(Fingerprint.of(fingerprint)):
-                raise KeyConflict("these ids were used before with another payload")
+            _answering(piece, Fingerprint.of(fingerprint))
             if piece.is_recorded():
                 return self._recorded(piece)
             if piece.state is State.RELEASED:
@@ -345,6 +349,15 @@ class Pieces:
 
     def _expiry(self, now_ms: int) -> int:
         return now_ms // 1000 + self._ttl_seconds
+
+
+def _answering(piece: Piece | None, mark: Fingerprint) -> Piece:
+    """The standing piece, if it may answer this payload. Raises KeyConflict, PayloadForgotten."""
+    if piece is not None and piece.forgotten:  # its fingerprint is gone too, so nothing is said of the payload
+        raise PayloadForgotten("an operator had this piece forgotten; it is neither answered nor run again")
+    if piece is None or not piece.stands_for(mark):
+        raise KeyConflict("these ids were used before with another payload")
+    return piece
 
 
 class ReleasedFailure(PieceworkError):

@@ -53,12 +53,13 @@ class PieceSteps(Steps):
 
 
 class ListedSteps(PieceSteps):
-    """Steps of a piece that is listed."""
+    """Steps of a piece that is listed; a run that has lost the piece records none, as it may be forgotten meanwhile."""
 
     def __init__(self, table: ListedStepTable, claim: Claim, expires_at: Callable[[], int]) -> None:
         super().__init__(table, claim, expires_at)
         self._listed = table
 
     def record(self, step: Step, result: bytes) -> bytes:
+        self._claim.right.check()
         key = self._key(step, self._mark)
         return self._listed.record_listed(key, result, self._expires_at(), piece=self._claim.key, name=step.name)

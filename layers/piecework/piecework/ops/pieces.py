@@ -99,6 +99,19 @@ class PieceViews:
             raise BadRequest(f"give {', '.join(missing)}")
         return self.one(caller, piece_key("runtime", asked["caller"], *(asked[name] for name in IDS)))
 
+    def execution(self, caller: Caller, key: str) -> tuple[str, int]:
+        """The execution's id of a piece, as lists show it, and when it was last claimed, epoch ms.
+
+        Raises:
+            Forbidden: the caller may not read.
+            NotFound: there is no such piece, it has expired, or its record is of a release that kept no ids.
+        """
+        require(caller, READS)
+        piece = self._read(key)
+        if piece.origin is None or len(piece.origin.ids) != len(IDS):
+            raise NotFound("this piece was claimed by a release that did not keep its ids")
+        return piece.origin.ids[IDS.index("execution_id")], piece.claimed_ms
+
     def evidence(self, caller: Caller, key: str, digest: str) -> Served:
         """The bytes of one of the piece's references, by their digest; the token of their address stays here.
 
@@ -120,13 +133,15 @@ class PieceViews:
         return piece
 
     def _body(self, piece: Piece) -> bytes:
+        if piece.forgotten:
+            return b""
         return piece.body or b"" if piece.pointer is None else self._texts.get(piece.pointer)
 
     def _result(self, piece: Piece) -> dict[str, Json]:
         if piece.state is State.RELEASED:
             return {**_NOTHING, "failure": {"code": piece.reason_code, "message": piece.reason}}
         answer = _answer(self._body(piece)) if piece.is_recorded() else {}
-        if piece.state is State.FAILED:
+        if piece.state is State.FAILED and not piece.forgotten:
             return {**_NOTHING, "failure": {"code": answer.get("code"), "message": answer.get("message")}}
         if "candidate_output" not in answer:
             return _NOTHING
@@ -150,7 +165,7 @@ def _listed(row: Row, piece: Piece | None, state: str, now_ms: int) -> Json | No
     """The item of a row; None where its piece is gone, was claimed anew since, or is in another state."""
     if piece is None or piece.is_expired(now_ms) or row["at_id"][:TIME_DIGITS] != _in_its_day(piece.claimed_ms):
         return None
-    return None if state and piece.state != state else _in_short(row["pk"], piece, now_ms)
+    return None if state and _state(piece) != state else _in_short(row["pk"], piece, now_ms)
 
 
 def _in_its_day(at_ms: int) -> str:
@@ -165,8 +180,14 @@ def _in_short(key: str, piece: Piece, now_ms: int) -> dict[str, Json]:
         "caller": origin.caller if origin else None,
         "executor": origin.executor if origin else None,
         **dict(zip(IDS, ids, strict=True)),
-        "state": piece.state.value,
+        "state": _state(piece),
         "is_lapsed": piece.is_lapsed(now_ms),
         "claimed_at_ms": piece.claimed_ms or None,
         "expires_at_ms": piece.expires_at * 1000,
+        "forgotten": piece.forgotten.to_json() if piece.forgotten else None,
     }
+
+
+def _state(piece: Piece) -> str:
+    """The state that a piece is in, or was in when it was forgotten."""
+    return piece.forgotten.was if piece.forgotten else piece.state.value

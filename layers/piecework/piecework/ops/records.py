@@ -54,6 +54,12 @@ class Records:
     def done(
         self, caller: Caller, verb: str, target: str, body: Mapping[str, Json], act: Callable[[], dict[str, Json]]
     ) -> dict[str, Json]:
+        """As `noted`, for an act that does not need its record."""
+        return self.noted(caller, verb, target, body, lambda _: act())
+
+    def noted(
+        self, caller: Caller, verb: str, target: str, body: Mapping[str, Json], act: Callable[[Record], dict[str, Json]]
+    ) -> dict[str, Json]:
         """What `act` made of it, under the record's id.
 
         Raises:
@@ -67,7 +73,7 @@ class Records:
         record = Record(self._new_id(), self._clock(), caller.name or ANONYMOUS, verb, target, reason)
         self._rows.put(record, record.at_ms // 1000 + KEPT_SECONDS)
         try:
-            outcome = act()
+            outcome = act(record)
         except PieceworkError as error:
             if not error.retryable:
                 self._rows.complete(record, {"failed": error.code})

@@ -19,12 +19,14 @@ from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
+    from piecework.ops.forgetting.verbs import Forgets
     from piecework.ops.pausing import Pausing
     from piecework.ops.pieces import PieceViews
     from piecework.ops.records import Records
     from piecework.ops.status import Status, Watched
     from piecework.ops.tasks import TaskViews
     from piecework.ops.verbs import Hooks, Verbs
+    from piecework.ops.verdicts import Verdicts
 
 TOKENS: Final = "PIECEWORK_OPS_TOKENS"
 ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
@@ -80,6 +82,15 @@ class OpsDoor:
         """The answer of GET /ops/piece."""
         return self._pieces.named(asked.caller, asked.request.query)
 
+    def verdicts(self, asked: Asked) -> Json:
+        """The answer of GET /ops/verdicts."""
+        return self._verdicts.page(asked.caller, asked.request.query)
+
+    def piece_verdicts(self, asked: Asked) -> Json:
+        """The answer of GET /ops/pieces/{key}/verdicts."""
+        execution_id, claimed_ms = self._pieces.execution(asked.caller, asked.named["key"])
+        return self._verdicts.of_execution(asked.caller, execution_id, claimed_ms, asked.request.query)
+
     def evidence(self, asked: Asked) -> Response:
         """The answer of GET /ops/pieces/{key}/evidence/{digest}: bytes as they were stored."""
         found = self._pieces.evidence(asked.caller, asked.named["key"], asked.named["digest"])
@@ -130,6 +141,10 @@ class OpsDoor:
         """The answer of POST /ops/resume."""
         return self._pausing.resume(asked.caller, asked.request.json_object())
 
+    def forget_piece(self, asked: Asked) -> Json:
+        """The answer of POST /ops/pieces/{key}/forget."""
+        return self._forgets.piece(asked.caller, asked.named["key"], asked.request.json_object())
+
     @property
     def _is_local(self) -> bool:
         """Whether AWS is an emulator, which speaks plain HTTP."""
@@ -163,6 +178,19 @@ class OpsDoor:
         rows = PieceRowsTable(self._clients.dynamodb, table)
         texts = OverflowBucket(lambda: self._clients.s3, bucket)
         return PieceViews(rows, texts, EvidenceBucket(lambda: self._clients.s3, bucket), now_in_ms)
+
+    @cached_property
+    def _verdicts(self) -> Verdicts:
+        from piecework.clock import now_in_ms
+        from piecework.ops.store.verdict_lines import VerdictLines
+        from piecework.ops.verdicts import Verdicts
+
+        group, level = self._env.get("PIECEWORK_VERIFY_LOG_GROUP", ""), self._env.get("POWERTOOLS_LOG_LEVEL", "INFO")
+        if not group:
+            raise NotFound("this stack has no runtime door")
+        (kept,) = needed(self._env, "PIECEWORK_LOG_RETENTION_DAYS")
+        lines = VerdictLines(lambda: self._clients.logs, group)
+        return Verdicts(lines, now_in_ms, kept_days=int(kept), is_logged=level.upper() in ("DEBUG", "INFO"))
 
     @cached_property
     def _tasks(self) -> TaskViews:
@@ -220,6 +248,21 @@ class OpsDoor:
             queue.send(message_of(wanted, OWNER), seconds * 1000)
 
         return KeptHooks(work_deliveries(self._clients.dynamodb, names[0]), ask)
+
+    @cached_property
+    def _forgets(self) -> Forgets:
+        from time import sleep
+
+        from piecework.clock import now_in_ms
+        from piecework.ops.forgetting.pieces import ForgetPieces
+        from piecework.ops.forgetting.verbs import Forgets
+        from piecework.ops.store.forgotten_pieces import ForgettablePiecesTable
+        from piecework.ops.store.objects import ErasedObjects
+
+        table, bucket = needed(self._env, "PIECEWORK_TABLE", "PIECEWORK_BUCKET")
+        objects = ErasedObjects(lambda: self._clients.s3, bucket)
+        pieces = ForgetPieces(ForgettablePiecesTable(self._clients.dynamodb, table), objects, now_in_ms, sleep)
+        return Forgets(self._records, lambda: pieces)
 
     @cached_property
     def _status(self) -> Status:

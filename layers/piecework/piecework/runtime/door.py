@@ -23,6 +23,7 @@ STATUS: Final[Mapping[str, int]] = {
     "not_found": 404,
     "method_not_allowed": 405,
     "key_conflict": 409,
+    "forgotten": 410,
     "too_large": 413,
     "unsupported_media_type": 415,
     "unprocessable": 422,

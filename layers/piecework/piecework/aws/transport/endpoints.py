@@ -23,8 +23,11 @@ PARTITIONS: Final[Mapping[str, tuple[str, str]]] = {
 COMMON: Final = ("amazonaws.com", "api.aws")
 # Where the usual host of Secrets Manager has IPv6 too, by domain and whether FIPS is asked for.
 BOTH_STACKS: Final = frozenset({("amazonaws.com", False), ("amazonaws.com", True), ("amazonaws.com.cn", False)})
-PLAIN_IN_GOV: Final = frozenset({"dynamodb", "sns", "sqs"})  # their usual hosts in us-gov are FIPS endpoints already
+PLAIN_IN_GOV: Final = frozenset(
+    {"dynamodb", "logs", "sns", "sqs"}
+)  # their usual hosts in us-gov are FIPS endpoints already
 S3: Final = "s3"
+OWN_NAMES: Final[Mapping[str, str]] = {"logs": "CLOUDWATCH_LOGS", "secretsmanager": "SECRETS_MANAGER"}  # in variables
 SECRETS_MANAGER: Final = "secretsmanager"
 LAST_PORT: Final = 65_535
 
@@ -86,7 +89,7 @@ def given_url(service: str, env: Mapping[str, str]) -> str:
     """The URL that the environment names for a service, or an empty text."""
     if _is_on(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
         return ""
-    own = {"secretsmanager": "SECRETS_MANAGER"}.get(service, service.upper())
+    own = OWN_NAMES.get(service, service.upper())
     return env.get(f"AWS_ENDPOINT_URL_{own}") or env.get("AWS_ENDPOINT_URL") or ""
 
 

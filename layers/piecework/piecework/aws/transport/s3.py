@@ -35,9 +35,13 @@ HEADERS: Final[Mapping[str, str]] = {  # members of requests that are sent as he
 QUERY: Final[Mapping[str, str]] = {
     "ContinuationToken": "continuation-token",
     "Delimiter": "delimiter",
+    "KeyMarker": "key-marker",
     "Prefix": "prefix",
+    "VersionId": "versionId",
+    "VersionIdMarker": "version-id-marker",
 }
 ELSEWHERE: Final = "x-amz-bucket-region"
+ABOUT_BUCKETS: Final = frozenset({"ListObjectsV2", "ListObjectVersions"})
 
 
 class Found(TypedDict):
@@ -78,16 +82,22 @@ class S3:
         answer = self._called("HeadObject", "HEAD", Bucket, Key)
         return {"ContentType": answer.headers.get("content-type", "")}
 
-    def delete_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
-        """Remove an object, if it is there."""
-        self._called("DeleteObject", "DELETE", Bucket, Key)
+    def delete_object(self, *, Bucket: str, Key: str, **given: str) -> dict[str, Any]:
+        """Remove an object, or one version of it, if it is there."""
+        self._called("DeleteObject", "DELETE", Bucket, Key, query=_query(given))
         return {}
 
     def list_objects_v2(self, *, Bucket: str, **given: Any) -> dict[str, Any]:
         """A page of a bucket's keys."""
-        query = {"list-type": "2", "encoding-type": "url"} | {QUERY[name]: value for name, value in given.items()}
+        query = {"list-type": "2", "encoding-type": "url"} | _query(given)
         answer = self._called("ListObjectsV2", "GET", Bucket, "", query=query)
         return _listed(answer.body)
+
+    def list_object_versions(self, *, Bucket: str, **given: Any) -> dict[str, Any]:
+        """A page of the versions of a bucket's objects, and of marks of deletions."""
+        query = {"versions": "", "encoding-type": "url"} | _query(given)
+        answer = self._called("ListObjectVersions", "GET", Bucket, "", query=query)
+        return _listed_versions(answer.body)
 
     def generate_presigned_url(self, operation: str, *, Params: Mapping[str, str], ExpiresIn: int) -> str:
         """A link with which whoever has it may GET an object for so many seconds."""
@@ -114,7 +124,7 @@ class S3:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> Answer:
-        if not key and operation != "ListObjectsV2":
+        if not key and operation not in ABOUT_BUCKETS:
             raise NotConfigured(f"{operation}: without a key this would be about the bucket")
         region = self._regions.get(bucket) or self._region
         try:
@@ -160,6 +170,10 @@ def _headers(given: Mapping[str, Any]) -> dict[str, str]:
     return {HEADERS[name]: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()}
 
 
+def _query(given: Mapping[str, Any]) -> dict[str, str]:
+    return {QUERY[name]: value for name, value in given.items()}
+
+
 def _crc32(body: bytes) -> str:
     return b64encode(crc32(body).to_bytes(4, "big")).decode("ascii")
 
@@ -189,16 +203,35 @@ def _texts(xml: bytes) -> dict[str, str]:
 
 def _listed(xml: bytes) -> dict[str, Any]:
     from urllib.parse import unquote_plus
+
+    entries, texts = _entries("ListObjectsV2", xml)
+    contents = [{"Key": unquote_plus(entry["Key"])} for kind, entry in entries if kind == "Contents"]
+    return {"Contents": contents} | {name: texts[name] for name in ("NextContinuationToken",) if texts.get(name)}
+
+
+def _listed_versions(xml: bytes) -> dict[str, Any]:
+    from urllib.parse import unquote_plus
+
+    entries, texts = _entries("ListObjectVersions", xml)
+    found: dict[str, Any] = {"Versions": [], "DeleteMarkers": []}
+    for kind, entry in entries:
+        if f"{kind}s" in found:
+            found[f"{kind}s"].append({"Key": unquote_plus(entry["Key"]), "VersionId": entry["VersionId"]})
+    if texts.get("NextKeyMarker"):
+        found["NextKeyMarker"] = unquote_plus(texts["NextKeyMarker"])
+    return found | {name: texts[name] for name in ("NextVersionIdMarker",) if texts.get(name)}
+
+
+def _entries(operation: str, xml: bytes) -> tuple[list[tuple[str, dict[str, str]]], dict[str, str]]:
+    """The members of a list that have members, by their kind, and the texts of the others."""
     from xml.etree.ElementTree import ParseError, fromstring
 
     try:
         members = list(fromstring(xml))  # noqa: S314  # as above
     except ParseError as error:
-        raise NoAnswer("ListObjectsV2: the answer is not XML") from error
-    entries = [{_name(part.tag): part.text or "" for part in each} for each in members if _name(each.tag) == "Contents"]
-    found: dict[str, Any] = {"Contents": [{"Key": unquote_plus(entry["Key"])} for entry in entries]}
-    texts = {_name(member.tag): member.text or "" for member in members}
-    return found | {name: texts[name] for name in ("NextContinuationToken",) if texts.get(name)}
+        raise NoAnswer(f"{operation}: the answer is not XML") from error
+    entries = [(_name(each.tag), {_name(part.tag): part.text or "" for part in each}) for each in members if len(each)]
+    return entries, {_name(member.tag): member.text or "" for member in members}
 
 
 def _name(tag: str) -> str:

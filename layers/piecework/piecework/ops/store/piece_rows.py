@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from piecework.aws.table import Client
 
 INDEX: Final = Index(BY_DAY, "in_day", "at_id")
-IN_SHORT: Final = "pk, #state, claim, fingerprint, lease_until, expires_at, in_day, at_id, #caller, #executor, #ids"
+IN_SHORT: Final = (
+    "pk, #state, claim, fingerprint, lease_until, expires_at, in_day, at_id, #caller, #executor, #ids, forgotten"
+)
 
 
 class PieceRowsTable(PieceRows):

@@ -203,6 +203,7 @@ class Execute:
             Unprocessable: a member is missing, mistyped, or names an unknown profile.
             SchemaRejected: the output schema cannot be used.
             KeyConflict: the ids belong to another payload.
+            PayloadForgotten: an operator had the piece forgotten.
             InProgress: another runner has the piece and did not finish in time.
             Paused: the piece is new, and its executor or the door takes no new work.
             Retryable, UpstreamFailed: the executor could not answer now.

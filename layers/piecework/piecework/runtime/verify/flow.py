@@ -53,6 +53,8 @@ class Findings:
     notes: tuple[str, ...] = ()
 
 
+MOST_LOGGED: Final = 20  # reasons, and notes, in a line; your own policy may give any number
+NOTE_CHARACTERS: Final = 200
 NOTHING_FOUND: Final = Findings()
 NOT_HERE: Final = Verdict(False, 0.0, (EVIDENCE_UNREACHABLE,), ("the output was not sent with its reference",))
 NULL_DIGEST: Final = "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b"  # SHA-256 of `null`
@@ -103,9 +105,11 @@ class StatedVerdict:
         """The facts of the outcome line."""
         return {
             "verification_status": self.verification_status,
-            "reason_codes": list(self.reason_codes),
+            "reason_codes": list(self.reason_codes[:MOST_LOGGED]),
+            "score": self.score,
+            "verifier_result_hash": self.verifier_result_hash,
             "policy_hash_rule": self.hash_rule,
-            "notes": list(self.notes),
+            "notes": [note[:NOTE_CHARACTERS] for note in self.notes[:MOST_LOGGED]],
         }
 
 

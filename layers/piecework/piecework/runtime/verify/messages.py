@@ -71,6 +71,17 @@ def read_request(body: dict[str, Json]) -> "VerifyRequest":
     )
 
 
+def log_fields(request: "VerifyRequest") -> dict[str, str | None]:
+    """What the outcome's line says of a request: ids, and the digest that it states; nothing of what was made."""
+    candidate, digest = request.candidate, request.candidate.output_ref.get("digest")
+    return {
+        "candidate_id": candidate.candidate_id,
+        "execution_id": candidate.execution_id,
+        "output_digest": digest if isinstance(digest, str) else None,
+        "policy_id": request.policy.policy_id,
+    }
+
+
 def _is_request(body: Mapping[str, Json]) -> bool:
     candidate, policy = body.get("candidate"), body.get("policy")
     if type(candidate) is not dict or type(policy) is not dict or "output_schema" not in body:

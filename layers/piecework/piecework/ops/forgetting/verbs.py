@@ -1,0 +1,29 @@
+"""What an operator asks to have forgotten; each call is recorded before anything goes."""
+
+from collections.abc import Callable, Mapping
+
+from piecework.edge.roles import Caller
+from piecework.jsons import Json
+from piecework.ops.forgetting.pieces import ForgetPieces
+from piecework.ops.records import Records
+from piecework.ops.verbs import only
+
+
+class Forgets:
+    """Forgets pieces and contracts."""
+
+    def __init__(self, records: Records, pieces: Callable[[], ForgetPieces]) -> None:
+        self._records, self._pieces = records, pieces
+
+    def piece(self, caller: Caller, key: str, body: Mapping[str, Json]) -> dict[str, Json]:
+        """Have a piece forgotten; `complete` is False until a repeat has erased the rest.
+
+        Raises:
+            Forbidden: the caller may not write.
+            BadRequest: there is no reason, or another member.
+            NotFound: there is no such piece.
+            StillNeeded: it is running.
+        """
+        only(body, "reason")
+        forget = self._pieces().forget
+        return self._records.noted(caller, "piece.forget", key, body, lambda record: forget(key, record))
