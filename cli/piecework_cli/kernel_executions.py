@@ -38,6 +38,7 @@ def add(commands: "Commands") -> None:
     listing.add_argument("--since", metavar="TIME", help="only those created since: 90m, 2h, 7d, or an RFC 3339 time")
     listing.add_argument("--until", metavar="TIME", help="only those created before")
     listing.add_argument("--limit", type=int, default=50, help="list at most this many")
+    listing.add_argument("--reasons", action="store_true", help="say what each waits for, or why it has failed")
     listing.set_defaults(run=list_executions)
     getting = group.add_parser("get", help="print one execution with its input and output")
     getting.add_argument("--events", action="store_true", help="print its whole log too")
@@ -78,11 +79,13 @@ def list_executions(options: argparse.Namespace) -> None:
     which = {"status": options.status, "agent_id": options.agent}
     which |= {"created_after": _time_of(options.since), "created_before": _time_of(options.until)}
     while left > 0:
-        asked = {**which, "cursor": cursor, "limit": min(left, PAGE)}
+        asked = {**which, "cursor": cursor, "limit": min(left, PAGE), "include": "reasons" if options.reasons else None}
         page = kernel.ask("GET", f"/v0/executions{query(asked, options.label)}")
         for row in page["executions"]:
             labels = " ".join(f"{name}:{value}" for name, value in row["labels"].items())
-            print(f"{row['id']}  {row['status']:<9}  {row['created_at']}  {row['agent_id']}  {labels}".rstrip())
+            why = (row.get("waiting_for") or row.get("error") or "").replace("\n", " ")
+            line = f"{row['id']}  {row['status']:<9}  {row['created_at']}  {row['agent_id']}  {labels}".rstrip()
+            print(f"{line}  {why}" if why else line)
         left, cursor = left - len(page["executions"]), page["next_cursor"]
         if not cursor:
             return

@@ -23,6 +23,13 @@ CODES: Final = {
     503: "SERVICE_UNAVAILABLE",
 }
 
+REASONS: Final[Schema] = {
+    "error": {"anyOf": [STRING, {"type": "null"}], "description": "why it has failed, else null"},
+    "waiting_for": {
+        "anyOf": [STRING, {"type": "null"}],
+        "description": "what it waits for now, in words for people; null when it has ended",
+    },
+}
 ROW: Final[Schema] = {
     "id": UUID,
     "status": STATUS,
@@ -77,11 +84,7 @@ ANSWERS: Final[dict[str, Schema]] = {
             **ROW,
             "input": {},
             "output": {},
-            "error": {"anyOf": [STRING, {"type": "null"}], "description": "why it has failed, else null"},
-            "waiting_for": {
-                "anyOf": [STRING, {"type": "null"}],
-                "description": "what it waits for now, in words for people; null when it has ended",
-            },
+            **REASONS,
             "again_of": {"anyOf": [UUID, {"type": "null"}], "description": "the execution that it is once more"},
             "forgotten": maybe(
                 an_object(
@@ -96,7 +99,12 @@ ANSWERS: Final[dict[str, Schema]] = {
             ),
         }
     ),
-    "Executions": an_object({"executions": {"type": "array", "items": an_object(ROW)}, "next_cursor": STRING}),
+    "Executions": an_object(
+        {
+            "executions": {"type": "array", "items": an_object({**ROW, **REASONS}, optional=tuple(REASONS))},
+            "next_cursor": STRING,
+        }
+    ),
     "Agents": an_object(
         {
             "agents": {

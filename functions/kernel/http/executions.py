@@ -11,7 +11,7 @@ from kernel.http.edge import Line, note
 from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import ID_LENGTH, Body, Id, Rule
-from kernel.http.views import approval_body, arguments_body, execution_body, row_body
+from kernel.http.views import approval_body, arguments_body, execution_body, reason_body, row_body
 from piecework.jsons import Json
 from piecework.kernel.edge import checked_id, moment, natural
 from piecework.kernel.errors import Invalid
@@ -29,6 +29,7 @@ LIST_MOST: Final = 200
 EVENTS_LIMIT: Final = 100
 EVENTS_MOST: Final = 1000
 
+REASONS: Final = "reasons"
 LIMIT: Final = query(f"a number; {LIST_LIMIT} unless it is one, {LIST_MOST} at most")
 EVENTS_PAGE: Final = query(f"a number; {EVENTS_LIMIT} unless it is one, {EVENTS_MOST} at most")
 AFTER: Final = query("the last event that is known; anything but a number counts as 0")
@@ -41,6 +42,9 @@ LISTED: Final = {
     "label": query("`key:value`; several must all match", {"type": "array", "items": {"pattern": "^[^:]+:"}}),
     "created_after": query("only those created at this time or later (RFC 3339)"),
     "created_before": query("only those created earlier than this time (RFC 3339)"),
+    "include": query(
+        f"`reasons`: with `error` and `waiting_for` of each; then {LIST_LIMIT} at most", {"enum": ["", REASONS]}
+    ),
     "cursor": CURSOR,
 }
 
@@ -116,10 +120,15 @@ async def listed(request: Request) -> Response:
     query = request.query_params
     times = [moment(name, query.get(name)) for name in ("created_after", "created_before")]
     which = Filter(_status(query.get("status")), query.get("agent_id", ""), _labels(query.getlist("label")), *times)
-    limit = natural(query.get("limit"), LIST_LIMIT, LIST_MOST) or LIST_LIMIT
+    is_with_reasons = _includes_reasons(query.get("include", ""))
+    limit = natural(query.get("limit"), LIST_LIMIT, LIST_LIMIT if is_with_reasons else LIST_MOST) or LIST_LIMIT
     door = door_of(request)
     rows, cursor = await door.call(door.kernel.executions, which, query.get("cursor", ""), limit)
-    return Line({"executions": [row_body(row) for row in rows], "next_cursor": cursor})
+    shown = [row_body(row) for row in rows]
+    if is_with_reasons:
+        found = await door.call(door.kernel.reasons, rows)
+        shown = [body | reason_body(found.get(row.id)) for body, row in zip(shown, rows, strict=True)]
+    return Line({"executions": shown, "next_cursor": cursor})
 
 
 @routes.post("/v0/executions/cancel", CANCELS, answers("Cancellable", 400, 409), takes(CancelBody))
@@ -229,6 +238,12 @@ def _open(text: str) -> Status | None:
     if text and text not in OPEN:
         raise Invalid(f"status must be one of {', '.join(OPEN)}")
     return Status(text) if text else None
+
+
+def _includes_reasons(text: str) -> bool:
+    if text not in ("", REASONS):
+        raise Invalid(f"include must be {REASONS}")
+    return text == REASONS
 
 
 def _status(text: str | None) -> Status | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from piecework.kernel.model.ports import Approval, Consumer, Details, RunnerConnection, Summary, ToolEntry
     from piecework.kernel.model.questions import Question
     from piecework.kernel.model.state import Forgotten, Pause
+    from piecework.kernel.service.reasons import Reason
 
 TOOLS_SHOWN: Final = 25  # of a connection; a page of 100 connections fits an answer, whatever the ids hold
 
@@ -57,6 +58,11 @@ def row_body(row: Summary) -> dict[str, Json]:
         "created_at": rfc3339(row.created_at_ms),
         "updated_at": rfc3339(row.updated_at_ms),
     }
+
+
+def reason_body(reason: Reason | None) -> dict[str, Json]:
+    """What an execution in a list waits for, and why it has failed; null for one that is gone meanwhile."""
+    return {"error": reason and reason.error, "waiting_for": reason and reason.waiting_for}
 
 
 def agent_body(agent: AgentShown) -> dict[str, Json]:

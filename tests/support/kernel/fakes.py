@@ -188,6 +188,19 @@ class FakeExecutions(Executions):
         then = (last[0].created_at_ms, last[0].id) if len(later) > limit else None
         return ports.Summaries(later[:limit], then)
 
+    def standing(self, execution_ids: Sequence[str]) -> Mapping[str, ports.Standing]:
+        with self._store.lock:
+            found = [self._store.kept[one] for one in execution_ids if one in self._store.kept]
+            return {
+                kept.execution.id: ports.Standing(
+                    replace(kept.execution, labels={}),
+                    kept.log[-1]
+                    if kept.execution.status is Status.FAILED and not kept.execution.forgotten and kept.log
+                    else None,
+                )
+                for kept in found
+            }
+
     def approvals(self, limit: int, after: str = "") -> list[Approval]:
         with self._store.lock:
             found = [approval_of(kept.execution) for kept in self._store.kept.values()]

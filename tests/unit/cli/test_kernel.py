@@ -407,6 +407,17 @@ def test_minutes_and_days_count_back_from_now(door, monkeypatch, ago, begin):
     assert [asked["created_after"] for _, _, asked, *_ in door.asked] == [[begin]]
 
 
+@pytest.mark.parametrize(("flags", "asked"), [([], None), (["--reasons"], ["reasons"])])
+def test_a_list_says_why_when_it_is_asked(door, capsys, flags, asked):
+    why = {"error": None, "waiting_for": "a runner for web.search\nnow"} if flags else {}
+    door.say("GET /v0/executions", {"executions": [{**ROW, **why}], "next_cursor": ""})
+
+    assert main(["exec", "ls", *flags]) == 0
+
+    assert capsys.readouterr().out.rstrip().endswith("  a runner for web.search now") == bool(flags)
+    assert door.asked[0][2].get("include") == asked
+
+
 def test_a_time_before_all_times_is_the_beginning(door):
     door.say("GET /v0/executions", {"executions": [], "next_cursor": ""})
 

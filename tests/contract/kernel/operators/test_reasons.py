@@ -6,7 +6,8 @@ import pytest
 
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.service.reasons import Reasons
+from piecework.kernel.model.ports import Filter
+from piecework.kernel.service.reasons import MOST_AGENTS, Reasons
 from tests.contract.kernel.test_requests import Counting
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.kinds import AGENT, KINDS, a_stage, at_work, given_up, nobody
@@ -21,7 +22,7 @@ def stage(request):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_execution_says_what_it_waits_for_or_why_it_failed(stage, name):
+def test_an_execution_says_what_it_waits_for_or_why_it_failed_and_a_list_of_it_says_the_same(stage, name):
     kind = KINDS[name]
     execution = kind.happen(stage)
 
@@ -31,6 +32,8 @@ def test_an_execution_says_what_it_waits_for_or_why_it_failed(stage, name):
     assert view.waiting_for == (kind.waiting_for and kind.waiting_for.format(retry=retry))
     assert view.error == kind.error
     assert view.execution.status.is_terminal == (view.waiting_for is None)
+    rows = stage.kernel.executions(Filter(), "", 50)[0]
+    assert stage.kernel.reasons(rows)[execution] == (view.error, view.waiting_for)
 
 
 def test_what_a_new_execution_waits_for_is_in_the_answer_to_its_creation(stage):
@@ -83,6 +86,49 @@ def test_to_show_an_execution_costs_one_more_request_where_a_reason_needs_it(emb
     stage.kernel.get(execution)
 
     assert dict(client.sent) == requests
+
+
+def test_a_reason_is_cut_in_a_list_and_one_that_is_forgotten_has_none(stage):
+    agent = stage.agent(AGENT)
+    execution = stage.create(agent_id=AGENT)
+    stage.kernel.intent(execution, agent.take("execution.assigned")["session_id"], Intent("fail", error="é" * 2_048))
+    [row] = stage.kernel.executions(Filter(), "", 50)[0]
+
+    assert stage.kernel.reasons([row])[execution] == ("é" * 299 + "…", None)
+    stage.kernel.forget(execution, "asked for")
+    assert stage.kernel.reasons([row])[execution] == (None, None)
+    stage.store.executions.forget(execution)
+    assert stage.kernel.reasons([row]) == {}
+
+
+def test_reasons_of_a_page_cost_two_requests_and_one_for_each_of_its_first_agents(embedded_aws):
+    client, clock = Counting(embedded_aws.client("dynamodb")), FakeClock(START_MS)
+    stage = a_stage(new_tables(embedded_aws, clock, client=client), clock)
+    for number in range(MOST_AGENTS + 3):
+        stage.create(agent_id=f"desk-{number:02d}")
+        stage.create(agent_id=f"desk-{number:02d}")
+    for _ in range(5):
+        given_up(stage)
+    rows = stage.kernel.executions(Filter(), "", 50)[0]
+    client.sent.clear()
+
+    found = stage.kernel.reasons(rows)
+
+    assert dict(client.sent) == {"batch_get_item": 2, "query": MOST_AGENTS}
+    told = [reason.waiting_for or "" for reason in found.values()]
+    assert sum(text.endswith("is connected") for text in told) == 2 * MOST_AGENTS
+    assert sum(text.endswith("to connect or to take it") for text in told) == 6
+    assert sum(reason.error is not None for reason in found.values()) == 5
+
+
+def test_an_event_that_lies_in_the_bucket_is_not_fetched_for_a_list(embedded_aws, monkeypatch):
+    stage = a_stage(new_tables(embedded_aws, FakeClock(START_MS)), FakeClock(START_MS))
+    monkeypatch.setattr("piecework.kernel.store.values.INLINE_BYTES", 100)
+    execution = given_up(stage)
+    [row] = stage.kernel.executions(Filter(), "", 50)[0]
+
+    assert stage.kernel.reasons([row])[execution].error is None
+    assert stage.kernel.get(execution).error
 
 
 def test_a_call_that_nobody_has_is_named_before_one_that_waits_for_its_next_attempt(stage):

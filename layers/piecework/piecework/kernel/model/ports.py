@@ -78,6 +78,13 @@ class Summary:
     updated_at_ms: int
 
 
+class Standing(NamedTuple):
+    """An execution as it is now, without its labels, and the last event of one that has failed."""
+
+    execution: Execution
+    last: Event | None = None
+
+
 class Summaries(NamedTuple):
     """A part of a list, and the place after which it goes on; None at its end."""
 
@@ -132,6 +139,9 @@ class Executions(Protocol):
 
     def rows(self, which: Filter, after: Place | None, limit: int) -> Summaries:
         """Newest first, strictly after that place; fewer, even none, when enough was read. Eventually consistent."""
+
+    def standing(self, execution_ids: Sequence[str]) -> Mapping[str, Standing]:
+        """How up to 100 executions stand, in two requests; those that are gone are left out."""
 
     def approvals(self, limit: int, after: str = "") -> list[Approval]:
         """Steps that wait for a person after that place, the oldest first, with their questions."""

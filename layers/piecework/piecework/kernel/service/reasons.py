@@ -5,17 +5,20 @@ connected. Why it failed is in the last event of its log, so executions that ear
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, cast
 
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model import payloads
+from piecework.kernel.model.events import Event
 from piecework.kernel.model.hosted import is_hosted
-from piecework.kernel.model.ports import Details, Executions
+from piecework.kernel.model.ports import Details, Executions, Standing, Summary
 from piecework.kernel.model.state import Execution, Status, Step, StepStatus
 from piecework.values import replace
 
 FAILED: Final = "execution.failed"
+MOST_AGENTS: Final = 10  # of a page, whose boards are looked at
+LIST_CHARACTERS: Final = 300  # of a reason in a list
 
 
 class Service(NamedTuple):
@@ -23,6 +26,13 @@ class Service(NamedTuple):
 
     is_there: bool  # a connected consumer, or a registered executor
     is_paused: bool = False
+
+
+class Reason(NamedTuple):
+    """What a list shows of the reasons of one execution."""
+
+    error: str | None
+    waiting_for: str | None
 
 
 class Reasons:
@@ -41,23 +51,45 @@ class Reasons:
         service = self._service(execution.agent_id) if execution.is_waiting else Service(False)
         return replace(view, waiting_for=waiting_for(execution, self._clock(), service))
 
+    def of_rows(self, rows: Sequence[Summary]) -> dict[str, Reason]:
+        """The reasons of a page of at most 100 executions, in two requests, and one for each of its first agents."""
+        standing = self._executions.standing([row.id for row in rows])
+        waiting = [one.execution.agent_id for one in standing.values() if one.execution.is_waiting]
+        services = {agent_id: self._service(agent_id) for agent_id in list(dict.fromkeys(waiting))[:MOST_AGENTS]}
+        now_ms = self._clock()
+        return {id_: _reason(one, services.get(one.execution.agent_id), now_ms) for id_, one in standing.items()}
+
     def _error(self, execution: Execution) -> str | None:
         """What its last event says; None when its log is being forgotten."""
         last = self._executions.events(execution.id, execution.sequence - 1, 1)
-        if not last or last[0].type != FAILED:
-            return None
-        return cast("payloads.ExecutionFailed", last[0].payload)["error"]
+        return _error_in(last[0]) if last else None
 
 
-def waiting_for(execution: Execution, now_ms: int, service: Service) -> str | None:
-    """What an execution waits for at this time; None when it has ended. The service counts while nobody has it."""
+def _error_in(last: Event) -> str | None:
+    return cast("payloads.ExecutionFailed", last.payload)["error"] if last.type == FAILED else None
+
+
+def _reason(standing: Standing, service: Service | None, now_ms: int) -> Reason:
+    execution = standing.execution
+    if execution.forgotten:
+        return Reason(None, None)
+    error = _error_in(standing.last) if standing.last and execution.status is Status.FAILED else None
+    return Reason(_short(error), _short(waiting_for(execution, now_ms, service)))
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= LIST_CHARACTERS else f"{text[: LIST_CHARACTERS - 1]}…"
+
+
+def waiting_for(execution: Execution, now_ms: int, service: Service | None) -> str | None:
+    """What an execution waits for at this time; None when it has ended.
+
+    The service counts while nobody has it; None where nobody has looked.
+    """
     if execution.status.is_terminal:
         return None
     if execution.is_waiting:
-        agent = f"agent {_quoted(execution.agent_id)}"
-        if service.is_paused:
-            return f"{agent} to be resumed; it is paused"
-        return f"{agent} to take it" if service.is_there else f"no {agent} is connected"
+        return _taker(f"agent {_quoted(execution.agent_id)}", service)
     if execution.blocked is not None:
         return _answer(execution)
     if not execution.steps:
@@ -65,6 +97,14 @@ def waiting_for(execution: Execution, now_ms: int, service: Service) -> str | No
     first, *more = sorted(execution.steps.values(), key=lambda step: _rank(step, now_ms))
     others = f", and {len(more)} more {'step' if len(more) == 1 else 'steps'}" if more else ""
     return _work(execution, first, now_ms) + others
+
+
+def _taker(agent: str, service: Service | None) -> str:
+    if service is None:
+        return f"{agent} to connect or to take it"
+    if service.is_paused:
+        return f"{agent} to be resumed; it is paused"
+    return f"{agent} to take it" if service.is_there else f"no {agent} is connected"
 
 
 def _answer(execution: Execution) -> str:

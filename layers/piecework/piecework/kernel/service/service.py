@@ -1,6 +1,6 @@
 """The kernel door's operations, one method per endpoint or occasion (specification sections 1, 2 and 10.1)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -50,7 +50,7 @@ from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.due_timers import DueTimers, TimersRun
 from piecework.kernel.service.forgetting import Forgetting
 from piecework.kernel.service.intents import CHOICES, Intents, Judge
-from piecework.kernel.service.reasons import Reasons
+from piecework.kernel.service.reasons import Reason, Reasons
 from piecework.kernel.service.sessions import Sessions
 from piecework.kernel.wire.cursors import key_cursor, key_of, page_of, place_of
 from piecework.values import replace
@@ -115,6 +115,10 @@ class Kernel:
             Invalid: this door did not give the cursor out.
         """
         return page_of(self._executions.rows(which, place_of(cursor), limit + 1), limit)
+
+    def reasons(self, rows: Sequence[Summary]) -> dict[str, Reason]:
+        """What at most 100 listed executions wait for or have failed by; those that are gone are left out."""
+        return self._reasons.of_rows(rows)
 
     def cancel(self, execution_id: str, by: str = "") -> Details:
         """End an execution for its client.

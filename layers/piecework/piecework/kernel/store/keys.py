@@ -95,6 +95,11 @@ def execution(execution_id: str) -> str:
     return f"EXEC#{key_part(execution_id)}"
 
 
+def event(execution_id: str, sequence: int) -> Key:
+    """The events of one command, by the last of them."""
+    return execution(execution_id), EVENTS + number(sequence)
+
+
 def meta(execution_id: str) -> Key:
     """The checkpoint."""
     return execution(execution_id), META

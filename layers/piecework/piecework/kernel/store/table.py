@@ -34,6 +34,7 @@ from piecework.kernel.model.ports import (
     Message,
     Place,
     Read,
+    Standing,
     Summaries,
     VersionConflict,
 )
@@ -73,7 +74,7 @@ class KernelTable(Executions):
         self._table, self._due_table, self._values = table, due_table, values
         self._planner = Planner(due_table, values, settings)
         self._lists = KernelLists(table, values.value)
-        self._listed = ExecutionLists(table, self._labels)
+        self._listed = ExecutionLists(table, self._labels, values.value)
         self._counting = CountWrites()
 
     def read(
@@ -166,6 +167,9 @@ class KernelTable(Executions):
 
     def rows(self, which: Filter, after: Place | None, limit: int) -> Summaries:
         return self._listed.rows(which, after, limit)
+
+    def standing(self, execution_ids: Sequence[str]) -> Mapping[str, Standing]:
+        return self._listed.standing(execution_ids)
 
     def approvals(self, limit: int, after: str = "") -> list[Approval]:
         return self._lists.approvals(limit, after)

@@ -128,7 +128,7 @@ class Planner:
             found.append(((pk, keys.OUTPUT), change.output))
         if change.events:
             last = change.events[-1].sequence
-            value = self._valued((pk, keys.EVENTS + keys.number(last)), id_, events_value(change.events))
+            value = self._valued(keys.event(id_, last), id_, events_value(change.events))
             yield Put(value | by_item(change.events))
         found += [(keys.done(id_, step_id), outcome) for step_id, outcome in change.outcomes.items()]
         found += [(keys.decided(id_, step_id), said) for step_id, said in change.decisions.items()]

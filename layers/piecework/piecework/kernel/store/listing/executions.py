@@ -7,19 +7,24 @@ and then ends where it stands: with fewer executions than asked for, or none, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 from piecework.aws.attributes import Item
 from piecework.aws.table import Index, Part, Table
-from piecework.kernel.model.ports import Filter, Place, Summaries, Summary
+from piecework.aws.writes import Key
+from piecework.jsons import Json
+from piecework.kernel.model.events import Event
+from piecework.kernel.model.ports import Filter, Place, Standing, Summaries, Summary
+from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.store import keys
-from piecework.kernel.store.items import row_from
+from piecework.kernel.store.items import events_from, execution_from, row_from
 from piecework.kernel.store.listing.merging import merged
 from piecework.kernel.store.values import text_of
 from piecework.kernel.wire.cursors import enough
 
+ValueOf = Callable[[Item], Json]
 LabelsOf = Callable[[Item], Mapping[str, str]]
 
 MORE: Final = 10  # rows a shard is asked for beyond its even share
@@ -34,14 +39,28 @@ LONG_LABELS: Final = 250  # executions of one page whose labels have a row of th
 class ExecutionLists:
     """Reads the lists."""
 
-    def __init__(self, table: Table, labels_of: LabelsOf) -> None:
-        self._table, self._labels_of = table, labels_of
+    def __init__(self, table: Table, labels_of: LabelsOf, value_of: ValueOf) -> None:
+        self._table, self._labels_of, self._value_of = table, labels_of, value_of
 
     def rows(self, which: Filter, after: Place | None, limit: int) -> Summaries:
         """Newest first, strictly after that place; fewer than `limit` when their labels fill a page, too."""
         reading = _Reading(self._table, self._labels_of, which, after, limit)
         found = list(islice(enough(reading.matching()), limit))
         return Summaries(found, reading.then if reading.is_done else (found[-1].created_at_ms, found[-1].id))
+
+    def standing(self, execution_ids: Sequence[str]) -> Mapping[str, Standing]:
+        """As in `Executions`; a last event whose row is too large to hold it is not looked up."""
+        rows = self._table.find([keys.meta(one) for one in execution_ids]).values()
+        found = {execution.id: execution for execution in (execution_from(row, {}) for row in rows)}
+        failed = [one for one in found.values() if one.status is Status.FAILED and not one.forgotten]
+        logs = self._table.find([keys.event(one.id, one.sequence) for one in failed]) if failed else {}
+        return {one.id: Standing(one, self._last(one, logs)) for one in found.values()}
+
+    def _last(self, execution: Execution, logs: Mapping[Key, Item]) -> Event | None:
+        row = logs.get(keys.event(execution.id, execution.sequence))
+        if row is None or "far" in row:
+            return None
+        return events_from(execution.id, row, self._value_of(row))[-1]
 
 
 class _Reading:
