@@ -90,6 +90,27 @@ def test_the_status_gets_what_it_shows(functions):
         assert variables[f"{begin}_QUEUE_URL"] and variables[f"{begin}_DEAD_LETTERS_QUEUE_URL"]
 
 
+def test_every_queue_is_counted_and_its_dead_letters_can_be_put_back(console, functions):
+    queues = [name for name in console.of_type("AWS::SQS::Queue") if name.endswith("Queue")]
+    addresses = {str(console.resolve({"Ref": name})) for name in queues}
+
+    for name in ("OpsReading", "OpsWriting"):
+        variables = functions[name]["Environment"]["Variables"]
+        assert {variables[f"{begin}_QUEUE_URL"] for begin in QUEUES.values()} == addresses
+    for name in queues:
+        dead = console.resolve({"Fn::GetAtt": [name.removesuffix("Queue") + "DeadLetters", "Arn"]})
+        own = console.resolve({"Fn::GetAtt": [name, "Arn"]})
+        assert_granted(console, "OpsReading", "sqs:GetQueueAttributes", own, dead)
+        assert_granted(console, "OpsWriting", "sqs:ReceiveMessage", dead)
+        assert_granted(console, "OpsWriting", "sqs:DeleteMessage", dead)
+        assert_granted(console, "OpsWriting", "sqs:SendMessage", own)
+
+
+def assert_granted(template, name, action, *arns):
+    found = [entry["Resource"] for entry in granted(template, name) if action in entry["Action"]]
+    assert set(arns) <= {arn for resource in found for arn in (resource if isinstance(resource, list) else [resource])}
+
+
 def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
     actions = {action for entry in granted(console, "OpsReading") for action in entry["Action"]}
     reading = {

@@ -120,6 +120,7 @@ def test_no_parameter_holds_a_secret(raw_template):
         "BaseRpcUrlSecretArn",
         "DeliverablesKmsKeyArn",
         "KernelTokensSecretArn",
+        "KernelWebhooksSecretArn",
         "OpsTokensSecretArn",
     }
     assert named.pop("OpsTokenRoles")["Default"] == ""  # names and roles, no secrets

@@ -9,9 +9,10 @@ from local.deploy import check_rules
 from local.parameters import Refused
 from piecework.kernel.settings import KernelSettings
 
-FUNCTIONS = ["Kernel", "KernelStreams", "KernelDue", "KernelHosted", "KernelNotices"]
+FUNCTIONS = ["Kernel", "KernelStreams", "KernelDue", "KernelHosted", "KernelNotices", "KernelWebhooks"]
 STREAMS = ["/v0/agents/stream", "/v0/runners/stream", "/v0/executions/{execution_id}/stream"]
-QUEUES = {"KernelDue": "KernelDue", "KernelHosted": "KernelHosted", "KernelNotices": "KernelNotices"}
+QUEUES = ["KernelDue", "KernelHosted", "KernelNotices", "KernelWebhooks"]
+TELL = {"KernelNotices", "KernelWebhooks"}  # they read no arguments and decide nothing
 CONFIGURED = {"DeployKernelDoor": "true"}
 CODES = {
     "VALIDATION_ERROR",
@@ -89,7 +90,7 @@ def test_streams_are_written_as_they_come(events, functions):
 
 @pytest.mark.parametrize("queue", QUEUES)
 def test_a_queue_is_taken_by_one_function_and_loses_nothing(kernel, functions, queue):
-    queues, function = kernel.of_type("AWS::SQS::Queue"), functions[QUEUES[queue]]
+    queues, function = kernel.of_type("AWS::SQS::Queue"), functions[queue]
     [event] = [each["Properties"] for each in function["Events"].values() if each["Type"] == "SQS"]
     dead = kernel.resolve({"Fn::GetAtt": [f"{queue}DeadLetters", "Arn"]})
 
@@ -133,7 +134,7 @@ def test_the_files_of_other_doors_are_out_of_reach(kernel, name):
         for resource in [str(entry["Resource"])]
     ]
 
-    assert bool(objects) == (name != "KernelNotices")  # which reads no arguments
+    assert bool(objects) == (name not in TELL)
     assert all(resource.endswith("/kernel/*") for resource in objects)
 
 
@@ -187,10 +188,71 @@ def test_the_access_log_holds_no_path_body_or_query(kernel):
 
 
 def test_the_defaults_of_the_template_are_the_defaults_of_the_code_but_for_the_rotation(functions):
-    for name in set(FUNCTIONS) - {"KernelNotices"}:  # which decides nothing
+    for name in set(FUNCTIONS) - TELL:
         variables = functions[name]["Environment"]["Variables"]
 
         assert KernelSettings.from_env(variables) == KernelSettings.from_env({"PIECEWORK_KERNEL_ROTATION": "45s"})
+
+
+WEBHOOKS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:webhooks-AbCdEf"
+
+
+def test_the_sender_of_webhooks_reaches_its_queue_its_items_and_its_list_alone(load_template):
+    template = load_template(**CONFIGURED, KernelWebhooksSecretArn=WEBHOOKS)
+    found = {entry["Sid"]: entry for entry in statements(template, "KernelWebhooks")}
+
+    assert set(found) == {"WriteLogs", "TakeWebhookMessages", "SendWebhookMessages", "KeepDeliveries", "ReadReceivers"}
+    assert found["KeepDeliveries"]["Action"] == ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+    assert found["KeepDeliveries"]["Condition"] == DELIVERIES
+    assert found["ReadReceivers"]["Resource"] == WEBHOOKS
+
+
+def test_who_announces_webhooks_adds_deliveries_and_changes_no_other_row(load_template):
+    writing = [
+        entry
+        for entry in statements(load_template(**CONFIGURED, KernelWebhooksSecretArn=WEBHOOKS), "KernelNotices")
+        if {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"} & set(entry["Action"])
+    ]
+
+    assert [(entry["Action"], entry["Condition"]) for entry in writing] == [(["dynamodb:PutItem"], DELIVERIES)]
+
+
+DELIVERIES = {
+    "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["WEBHOOK#*"]},
+    "Null": {"dynamodb:LeadingKeys": "false"},  # else a request without keys would pass
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "hands_over", "announces"),
+    [
+        ({}, False, False),
+        ({"ApprovalsTopicArn": "arn:aws:sns:us-east-1:000000000000:a"}, True, False),
+        ({"KernelWebhooksSecretArn": WEBHOOKS}, True, True),
+    ],
+)
+def test_notices_go_where_the_stack_has_somebody_to_tell(load_template, given, hands_over, announces):
+    functions = load_template(**CONFIGURED, **given).of_type("AWS::Serverless::Function")
+    due, notices, webhooks = (functions[f"Kernel{name}Function"] for name in ("Due", "Notices", "Webhooks"))
+
+    assert bool(due["Environment"]["Variables"]["PIECEWORK_KERNEL_NOTICES_QUEUE_URL"]) == hands_over
+    assert bool(notices["Environment"]["Variables"]["PIECEWORK_KERNEL_WEBHOOKS_QUEUE_URL"]) == announces
+    assert notices["Events"]["Message"]["Properties"]["Enabled"] == hands_over
+    assert webhooks["Events"]["Message"]["Properties"]["Enabled"] == announces
+
+
+def test_the_secret_of_webhooks_is_known_to_who_sends_them(load_template):
+    functions = load_template(**CONFIGURED, KernelWebhooksSecretArn=WEBHOOKS).of_type("AWS::Serverless::Function")
+
+    assert {name for name, body in functions.items() if WEBHOOKS in str(body)} == {"KernelWebhooksFunction"}
+
+
+def test_webhooks_that_are_given_up_ring(kernel, root):
+    alarm = kernel.of_type("AWS::CloudWatch::Alarm")["KernelWebhookGiveUpsAlarm"]
+    name = kernel.of_type("AWS::Serverless::Function")["KernelWebhooksFunction"]["Environment"]["Variables"]
+
+    assert alarm["Dimensions"] == [{"Name": "service", "Value": name["POWERTOOLS_SERVICE_NAME"]}]
+    assert f'"{alarm["MetricName"]}": 1' in (root / "functions/kernel/webhooks/app.py").read_text("utf-8")
 
 
 def test_tokens_are_known_to_those_who_check_them(functions):

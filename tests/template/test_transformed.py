@@ -151,7 +151,9 @@ def test_a_message_survives_four_throttles_and_no_more_are_taken_than_may_run(tr
     assert all(2 <= int(body["ScalingConfig"]["MaximumConcurrency"]) <= 1000 for body in mappings.values())
 
 
-@pytest.mark.parametrize("name", ["Task", "Webhook", "WorkerDue", "KernelDue", "KernelHosted", "KernelNotices"])
+@pytest.mark.parametrize(
+    "name", ["Task", "Webhook", "WorkerDue", "KernelDue", "KernelHosted", "KernelNotices", "KernelWebhooks"]
+)
 @pytest.mark.parametrize(("reserved", "taken"), [("1", "2"), ("2", "2"), ("40", "40")])
 def test_a_queue_takes_as_many_messages_as_its_function_has_reserved(deployed, name, reserved, taken):
     """Two is the least that a mapping takes."""

@@ -69,6 +69,7 @@ COMPOSITION_ROOTS = {
     "piecework.worker.wiring",
     "piecework.worker.backends",
     "piecework.kernel.wiring",
+    "piecework.kernel.webhooks",
     "piecework.ops.wiring",
 }
 STORES = {f"piecework.{room}.store" for room in DOORS | {"webhooks"}}  # a room's own adapters

@@ -19,6 +19,7 @@ KERNEL_TOKENS_SECRET: Final = f"{KERNEL_TOKENS}_SECRET_ARN"
 OPS_TOKENS: Final = "PIECEWORK_OPS_TOKENS"
 OPS_ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
 OWN_TOKENS: Final = (KERNEL_TOKENS, OPS_TOKENS)  # of doors whose functions check them, without an authorizer
+WEBHOOKS: Final = "PIECEWORK_KERNEL_WEBHOOKS"
 SWEEP_SECONDS: Final = "PIECEWORK_SWEEP_SECONDS"
 PUBLIC_URL: Final = "PIECEWORK_RUNTIME_PUBLIC_URL"
 PUBLIC_BASE_URL: Final = "PUBLIC_BASE_URL"
@@ -32,6 +33,7 @@ LOCAL: Final[Mapping[str, str]] = {
     TOKENS: f"{TOKENS}_SECRET_ARN",
     **{name: f"{name}_SECRET_ARN" for name in OWN_TOKENS},
     "PIECEWORK_STREAM_KEY": "PIECEWORK_STREAM_KEY_ARN",
+    WEBHOOKS: f"{WEBHOOKS}_SECRET_ARN",
     "BASE_RPC_URL": "BASE_RPC_URL_SECRET_ARN",
     "PIECEWORK_POLICY": "PIECEWORK_POLICY_S3",
     "PIECEWORK_POLICY_DEFAULT": "PIECEWORK_POLICY_S3",
@@ -47,6 +49,9 @@ LOCAL: Final[Mapping[str, str]] = {
         "PIECEWORK_KERNEL_TABLE",
     ),
 }
+STANDS_IN: Final[Mapping[str, tuple[str, str]]] = {  # a local variable, and the parameter that it is in place of
+    WEBHOOKS: ("KernelWebhooksSecretArn", f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:local"),
+}
 EXECUTORS_PATH: Final = "PIECEWORK_EXECUTORS_PATH"  # in place of the layer of that name
 EXECUTORS_LAYER: Final = "ExecutorsLayer"
 OURS: Final = ("AWS_", "PIECEWORK_", "POWERTOOLS_", "REBUNO_")  # prefixes of variables that do not belong to executors
@@ -56,9 +61,10 @@ NOT_OURS: Final = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHOM
 
 
 def parameters(caller: Mapping[str, str]) -> dict[str, str]:
-    """Template parameters that the caller sets as PIECEWORK_PARAM_<Name>."""
+    """Template parameters that the caller sets as PIECEWORK_PARAM_<Name>, and those for which a variable stands in."""
     prefix = PARAMETER_PREFIX
-    return {name.removeprefix(prefix): value for name, value in caller.items() if name.startswith(prefix)}
+    stood_in = dict(parameter for name, parameter in STANDS_IN.items() if caller.get(name))
+    return stood_in | {name.removeprefix(prefix): value for name, value in caller.items() if name.startswith(prefix)}
 
 
 def of_function(function: Function, caller: Mapping[str, str], *, public_url: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from piecework.webhooks.deliveries import Delivery, DeliveryState
-from piecework.webhooks.store import work_deliveries
+from piecework.webhooks.store import kernel_deliveries, work_deliveries
 from piecework.worker.store.stream_table import StreamTable
 from piecework.worker.stream.streams import Event
 from tests.support.fakes import START_MS
@@ -28,11 +28,16 @@ def client_of(kind: str, aws):
 
 
 @pytest.fixture(scope="module")
-def deliveries(kind, request):
+def deliveries(kind, door_deliveries, request):
     if kind == "fake":
         return FakeDeliveries()
     aws = request.getfixturevalue("embedded_aws")
-    return work_deliveries(client_of(kind, aws), aws.new_table("WorkTable"))
+    return door_deliveries[0](client_of(kind, aws), aws.new_table(door_deliveries[1]))
+
+
+@pytest.fixture(scope="module", params=[(work_deliveries, "WorkTable"), (kernel_deliveries, "KernelTable")])
+def door_deliveries(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +69,11 @@ class TestDeliveries:
         deliveries.put(replace(delivery, secret=None))
 
         assert deliveries.read(delivery.owner_id, "evt_1").secret is None
+
+    def test_a_delivery_to_a_name_is_read_back(self, deliveries, delivery):
+        deliveries.put(replace(delivery, url="", secret=None, name="desk"))
+
+        assert deliveries.read(delivery.owner_id, "evt_1").name == "desk"
 
     def test_putting_again_changes_nothing(self, deliveries, delivery):
         deliveries.put(delivery)

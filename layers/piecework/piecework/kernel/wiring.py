@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from piecework.kernel.service.notices import Notices
     from piecework.kernel.streams.liveness import Liveness
     from piecework.kernel.streams.opening import Streams
+    from piecework.webhooks.deliveries import Delivery, Try
 
 HOSTED_QUEUE_URL: Final = "PIECEWORK_KERNEL_HOSTED_QUEUE_URL"
 NO_ROLES: Final = "no name of a token has roles, so every caller may do everything, and agents may approve their calls"
@@ -135,8 +136,9 @@ class KernelDoor:
         """Publishes notices about approvals."""
         from piecework.kernel.service.notices import Notices
 
-        topic = self._env.get("PIECEWORK_KERNEL_TOPIC_ARN", "").strip()  # without one no message comes
-        return Notices(self.executions, Topic(lambda: self.clients.sns, topic).publish)
+        topic = self._env.get("PIECEWORK_KERNEL_TOPIC_ARN", "").strip()
+        publish = Topic(lambda: self.clients.sns, topic).publish if topic else None
+        return Notices(self.executions, publish, self._announce if self._webhooks_queue else None)
 
     @cached_property
     def commits(self) -> Commits:
@@ -324,6 +326,21 @@ class KernelDoor:
     @cached_property
     def _notices_queue(self) -> Queue | None:
         return self._queue("PIECEWORK_KERNEL_NOTICES_QUEUE_URL")
+
+    @cached_property
+    def _webhooks_queue(self) -> Queue | None:
+        return self._queue("PIECEWORK_KERNEL_WEBHOOKS_QUEUE_URL")
+
+    def _announce(self, delivery: Delivery) -> None:
+        from piecework.kernel.model.notices import OWNER
+        from piecework.webhooks.deliveries import Announcer, message_of
+        from piecework.webhooks.store import kernel_deliveries
+
+        def ask(wanted: Try, seconds: int) -> None:
+            if self._webhooks_queue:
+                self._webhooks_queue.send(message_of(wanted, OWNER), seconds * 1000)
+
+        Announcer(kernel_deliveries(self.clients.dynamodb, self.places.table), ask).announce(delivery)
 
     @cached_property
     def _wake_queue(self) -> Queue | None:

@@ -33,6 +33,7 @@ QUEUES: Final[Mapping[str, str]] = {  # by name: how the variables of the queue 
     "kernel_due": "PIECEWORK_KERNEL_DUE",
     "kernel_hosted": "PIECEWORK_KERNEL_HOSTED",
     "kernel_notices": "PIECEWORK_KERNEL_NOTICES",
+    "kernel_webhooks": "PIECEWORK_KERNEL_WEBHOOKS",
 }
 
 

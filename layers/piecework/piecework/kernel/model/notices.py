@@ -11,6 +11,13 @@ from piecework.durable.due import Due
 from piecework.errors import BadRequest
 
 NOTICE_DUE: Final = "kernel-notice"
+OWNER: Final = "execution_id"  # what messages and the log call the owner of a webhook's delivery
+WEBHOOK: Final = "webhook:"
+
+
+def webhook_of(notify: str) -> str:
+    """The webhook that a rule's `notify` names; empty where it is a name on the topic."""
+    return notify.removeprefix(WEBHOOK) if notify.startswith(WEBHOOK) else ""
 
 
 class What(StrEnum):

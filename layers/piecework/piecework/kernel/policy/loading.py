@@ -36,7 +36,7 @@ MAX_RULES: Final = 2_000  # of one agent, its own and the global ones
 MAX_CALLS: Final = 10_000  # of one window: they are kept in one item of 6 bytes each
 MAX_WAIT_MS: Final = 366 * DAY_MS  # for a person
 OF_APPROVALS: Final = ("timeout", "on_timeout", "private", "notify")
-NOTIFY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NOTIFY: Final = re.compile(r"(webhook:)?[A-Za-z0-9_-]{1,64}")  # on the topic, or by that webhook
 CONSTRAINTS: Final = ("pattern", "one_of", "min", "max", "max_length")
 
 Reader = Callable[[Fields, str], Problem]
@@ -166,8 +166,12 @@ def _wait(then: Fields, decision: Decision) -> Wait | None:
 
 def _notify(then: Fields) -> str:
     name = then.text("notify") if "notify" in then else ""
+    if "://" in name:
+        raise then.invalid("notify", "must name a webhook, as `webhook:NAME`; its URL stands in the stack's settings")
     if name and not NOTIFY.fullmatch(name):
-        raise then.invalid("notify", "must be a name of 1 to 64 letters, digits, `_` and `-`")
+        raise then.invalid(
+            "notify", "must be a name of 1 to 64 letters, digits, `_` and `-`, or `webhook:` and such a name"
+        )
     return name
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from piecework.durable.due import Due
-from piecework.jsons import Json
+from piecework.jsons import Json, canonical
 from piecework.kernel.clocks import rfc3339
-from piecework.kernel.model.notices import Notice, What
+from piecework.kernel.model.notices import Notice, What, webhook_of
 from piecework.kernel.model.ports import Approval, Executions
 from piecework.values import dataclass
+from piecework.webhooks.deliveries import Delivery
 
 SUBJECT: Final = {
     What.NEEDED: "A call waits for a person",
@@ -19,29 +20,46 @@ SUBJECT: Final = {
 }
 
 Publish = Callable[[str, Mapping[str, Json], Mapping[str, str]], None]  # subject, message, attributes
+Announce = Callable[[Delivery], None]  # has it sent; again is harmless
 
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """Publishes notices."""
+    """Publishes notices on a topic, or hands them to the sender of webhooks."""
 
     executions: Executions
-    publish: Publish
+    publish: Publish | None  # None: there is no topic
+    announce: Announce | None = None  # None: there are no webhooks
 
     def tell(self, due: Due) -> str:
-        """Publish the notice that a due time carries: `told`, or `gone` where its execution is forgotten.
+        """Publish the notice that a due time carries, or hand it over, as the call's rule said.
+
+        Returns what came of it: `told`, `handed_over`, `gone` where its execution is forgotten, or `to_nobody` where
+        this stack does not have what the rule names.
 
         Raises:
             BadRequest: the due time is not a notice.
-            PieceworkError: it was not published.
+            PieceworkError: it was not published, and not handed over.
         """
         execution_id, notice = Notice.of(due)
         found = self.executions.approval(execution_id, notice.step_id, with_arguments=False)
         if found is None or found[0].question is None:
             return "gone"
         approval, name = found[0], found[0].question.notify
-        self.publish(SUBJECT[notice.what], message_of(notice, approval, due), {"notice": notice.what, "notify": name})
+        message = message_of(notice, approval, due)
+        if webhook := webhook_of(name):
+            return self._hand_over(execution_id, message, webhook)
+        if self.publish is None:
+            return "to_nobody"
+        self.publish(SUBJECT[notice.what], message, {"notice": notice.what, "notify": name})
         return "told"
+
+    def _hand_over(self, execution_id: str, message: Mapping[str, Json], webhook: str) -> str:
+        if self.announce is None:
+            return "to_nobody"
+        event_id, body = str(message["notice_id"]), canonical(dict(message))
+        self.announce(Delivery(execution_id, event_id, url="", body=body, name=webhook))
+        return "handed_over"
 
 
 def message_of(notice: Notice, approval: Approval, due: Due) -> dict[str, Json]:

@@ -32,7 +32,8 @@
 | COUNT#part      | P#slot, P#slot#Tshard | numbers behind /metrics; those about one tool apart                    |
 | COUNT           | S#shard, T#shard      | the same, of earlier code                                              |
 
-Others' rows: RATE#… (rate_table.py), BELL#… (hints.py), HOSTED#… (hosted.py), STEP#… (aws/steps_table.py).
+Others' rows: RATE#… (rate_table.py), BELL#… (hints.py), HOSTED#… (hosted.py), STEP#… (aws/steps_table.py), WEBHOOK#…
+(webhooks/store.py).
 """
 
 import hashlib

@@ -4,8 +4,6 @@ A contract is refused by the first of the rules V1 to V14 that it breaks. What i
 attempts, is derived at entry and kept, so that a change of our settings never changes signed terms.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -19,6 +17,7 @@ from piecework.net.addresses import AddressRefused
 from piecework.schemas import SchemaRejected
 from piecework.values import dataclass
 from piecework.webhooks.addresses import webhook_target
+from piecework.webhooks.keys import key_of
 from piecework.worker.chain.networks import NETWORKS, Network, atomic_units
 from piecework.worker.contract.schema import compile_task_schema, contract_checker
 from piecework.worker.contract.signatures import Role, SignatureCheck, contract_hash, is_signed_by_key, signing_digest
@@ -30,7 +29,6 @@ LONGEST_TERM_MS: Final = 90 * DAY_MS
 KEPT_MS: Final = 100 * DAY_MS  # after the deadline: claims and receipts are kept for 90 days and refer to it
 LONGEST_LATENCY_MS: Final = 82_800_000  # 23 h, so that one attempt fits the longest authorization
 LONGEST_SYNC_MS: Final = 20_000  # the edge gives up at 29 s, and payment is settled inside
-SECRET_BYTES: Final = range(24, 65)
 AMOUNT_RULE: Final = "terms.price.amount must be a plain decimal over 0 with at most 6 digits after the point"
 _COUNT: Final = re.compile(r"\s*([0-9]{1,6})(?![0-9])\s*([A-Za-z]*)")
 
@@ -258,15 +256,10 @@ def secret_bytes(webhook_secret: str) -> bytes:
     Raises:
         ContractInvalid: it does not hold 24 to 64 bytes in base64.
     """
-    encoded = webhook_secret.removeprefix("whsec_").encode()
     try:
-        key = base64.b64decode(encoded, validate=True)
-    except binascii.Error:
-        key = b""
-    written = webhook_secret.startswith("whsec_") and base64.b64encode(key) == encoded
-    if not written or len(key) not in SECRET_BYTES:
-        raise ContractInvalid("V13", "webhook_secret must be whsec_ and the base64 of 24 to 64 bytes")
-    return key
+        return key_of(webhook_secret)
+    except ValueError:
+        raise ContractInvalid("V13", "webhook_secret must be whsec_ and the base64 of 24 to 64 bytes") from None
 
 
 def _check_latency(sla: dict[str, Json]) -> None:
