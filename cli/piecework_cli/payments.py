@@ -14,15 +14,16 @@ from piecework.clock import now_in_ms
 from piecework.jsons import Json
 from piecework.worker.backends import chain_of
 from piecework.worker.contract.contracts import time_text
+from piecework.worker.ids import contract_id
 from piecework.worker.payment.cases import Case
 from piecework.worker.payment.charging import Charging, NotProven
 from piecework.worker.payment.counts import UNCOUNTED
+from piecework.worker.payment.doubts import Doubts, Word, check_unresolved, facts_of
 from piecework.worker.payment.facilitator import HttpFacilitator
-from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
 from piecework.worker.record.values import PaymentStatus
-from piecework_cli.executions import all_executions, execution_of, executions_of
+from piecework_cli.executions import all_executions, executions_of
 from piecework_cli.output import CommandError, show
 from piecework_cli.target import Target
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 TRANSACTION: Final = re.compile(r"0x[0-9a-fA-F]{64}")
-UNRESOLVED: Final = "unresolved"
 
 
 def add(commands: "Commands") -> None:
@@ -56,6 +56,7 @@ def add(commands: "Commands") -> None:
         metavar="CONTRACT",
         help="the contract's id once more, to decide although the chain does not show it",
     )
+    resolving.add_argument("--reason", metavar="WHY", help="why you decide so; the record keeps it")
     resolving.set_defaults(run=resolve)
 
 
@@ -67,81 +68,39 @@ def list_payments(options: argparse.Namespace) -> None:
 
 def show_payment(options: argparse.Namespace) -> None:
     """Print the facts of one payment; never the payment itself, which can be spent until it ends."""
-    target = Target.of(options)
-    case = _case(target, options.contract)
+    doubts = _doubts(Target.of(options))
+    case = doubts.case(contract_id(options.contract))
     unknown = case.execution.state is State.UNKNOWN
-    chain = {"chain": chain_facts(_charging(target), case)} if unknown else {}
-    show({**facts_of(case), **chain})
+    show({**_facts(case), **({"chain": doubts.look_at(case).chain} if unknown else {})})
 
 
 def resolve(options: argparse.Namespace) -> None:
     """Move an unresolved settlement on to paid or not paid.
 
     Raises:
-        CommandError: the payment is not unresolved, or the chain does not show the decision.
-        Moved: somebody else resolved it meanwhile.
+        CommandError: the chain does not show the decision, or a word has no meaning.
+        Conflict: the payment is not unresolved, or somebody else decided meanwhile.
     """
     if options.paid is not None and not TRANSACTION.fullmatch(options.paid):
         raise CommandError("--paid needs a transaction's hash: 0x and 64 hex digits")
-    target = Target.of(options)
-    case = _case(target, options.contract)
-    execution = case.execution
-    if (execution.state, execution.settlement.status) != (State.UNKNOWN, UNRESOLVED):
-        raise CommandError(
-            f"the payment is {execution.settlement.status}, and only an {UNRESOLVED} one can be resolved"
-        )
-    if options.override not in (None, execution.contract_id):
-        raise CommandError(f"--override must be {execution.contract_id}, the id of the contract that you decide on")
-    charging = _charging(target)
-    chain = chain_facts(charging, case)
+    doubts = _doubts(Target.of(options))
+    case = doubts.case(contract_id(options.contract))
+    named = case.execution.contract_id
+    check_unresolved(case.execution)
+    if options.override not in (None, named):
+        raise CommandError(f"--override must be {named}, the id of the contract that you decide on")
+    look = doubts.look_at(case)
+    note = {"reason": options.reason} if options.reason else {}
     try:
-        after = charging.resolve(case, options.paid, override=options.override is not None)
+        after = doubts.decide(look, Word(options.paid, options.override is not None, note))
     except NotProven as refusal:
-        show({**facts_of(case), "chain": chain})
-        raise CommandError(
-            f"{refusal.message}; type --override {execution.contract_id} to decide nevertheless"
-        ) from None
-    show({**facts_of(after), "chain": chain})
+        show({**_facts(case), "chain": look.chain})
+        raise CommandError(f"{refusal.message}; type --override {named} to decide nevertheless") from None
+    show({**_facts(after), "chain": look.chain})
 
 
-def chain_facts(charging: Charging, case: Case) -> dict[str, Json]:
-    """What the chain shows of an unknown settlement, and the flow's own decision on it."""
-    seen, decision = charging.witness(case, charging.clock())
-    would = {
-        "decision": type(decision).__name__,
-        "why": getattr(decision, "why", None) or getattr(decision, "reason", None),
-    }
-    if seen is None or seen.block is None:
-        return {"nonce": "unknown: the node does not answer", **would}
-    spent = "spent" if seen.nonce_spent else "unspent"
-    return {
-        "block": seen.block,
-        "block_time": time_text(seen.seconds * 1000),
-        "nonce": "cancelled" if seen.cancelled else spent,
-        "paid_by": seen.paid,
-        "failed": sorted(seen.reverted),
-        **would,
-    }
-
-
-def facts_of(case: Case) -> dict[str, Json]:
-    """The facts with which an operator finds a payment on its chain."""
-    execution, contract = case.execution, case.contract
-    return {
-        **_in_short(execution),
-        "price": f"{contract.price} USDC on {contract.network.name}",
-        "atomic": contract.atomic,
-        "payer": execution.payment.payer,
-        "pay_to": contract.worker_wallet,
-        "nonce": execution.payment.claim_key.rpartition("/")[2],
-        "valid_before": time_text(execution.payment.valid_before * 1000),
-        "claim": execution.payment.claim_status,
-        "settle_calls": execution.settlement.calls,
-        "refused_payments": execution.settlement.refusals,
-        "transactions_named": list(execution.settlement.hashes),
-        "receipt": dict(execution.settlement.receipt) if execution.settlement.receipt else None,
-        "resolved": dict(execution.settlement.resolution) if execution.settlement.resolution else None,
-    }
+def _facts(case: Case) -> dict[str, Json]:
+    return {**_in_short(case.execution), **facts_of(case)}
 
 
 def _in_short(execution: Execution) -> dict[str, Json]:
@@ -154,21 +113,13 @@ def _in_short(execution: Execution) -> dict[str, Json]:
     }
 
 
-def _case(target: Target, contract_id: str) -> Case:
-    """A contract and its task; what settles or reads a payment needs no executor."""
+def _doubts(target: Target) -> Doubts:
+    """The flow's own charging over the worker's own tables and node; the sweep does what follows."""
     from piecework.worker.store.contracts_table import ContractsTable
 
-    execution = execution_of(target, contract_id)
-    found = ContractsTable(target.clients.dynamodb, target.table("PIECEWORK_CONTRACTS_TABLE")).get(contract_id)
-    if found is None:
-        raise CommandError(f"the worker has no contract {contract_id}")
-    return Case(found, execution, None, PaymentTerms.of(found, None, ""))
-
-
-def _charging(target: Target) -> Charging:
-    """The flow's own charging over the worker's own node; the sweep does what follows."""
-    return Charging(
-        executions=executions_of(target),
+    executions = executions_of(target)
+    charging = Charging(
+        executions=executions,
         facilitator=HttpFacilitator(target.variables["FACILITATOR_URL"]),
         chain_of=chain_of(target.settings),
         clock=now_in_ms,
@@ -176,6 +127,8 @@ def _charging(target: Target) -> Charging:
         log=_NullLog(),
         counts=UNCOUNTED,
     )
+    contracts = ContractsTable(target.clients.dynamodb, target.table("PIECEWORK_CONTRACTS_TABLE"))
+    return Doubts(contracts, executions, charging)
 
 
 @dataclass(frozen=True)

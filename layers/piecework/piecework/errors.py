@@ -15,6 +15,8 @@ with the module of each class that is not here:
             FetchTimedOut                   net.http_client
             Unreachable                     net.http_client
         ChainUnavailable                    worker.chain.rpc
+        Conflict
+            NotProven                       worker.payment.charging
         Forbidden
         InProgress
         Internal
@@ -42,7 +44,6 @@ with the module of each class that is not here:
         Moved                               worker.record.executions
         NoValidOutput
         NotFound
-        NotProven                           worker.payment.charging
         PayloadForgotten
         PolicyBindingInvalid
         Refused
@@ -154,6 +155,12 @@ class Forbidden(PieceworkError):
     """The caller is known, and its roles do not allow this."""
 
     code = "forbidden"
+
+
+class Conflict(PieceworkError):
+    """What is asked for does not fit what stands by now; look again before you repeat it."""
+
+    code = "conflict"
 
 
 class KeyConflict(PieceworkError):

@@ -25,6 +25,9 @@ from piecework.worker.chain.exchange import Answer, Endpoint
 
 CALL_SECONDS: Final = 5.0
 QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
+HASH: Final = re.compile(r"0x[0-9a-f]{64}")
+LAST_SECOND: Final = 253_402_300_799  # of the year 9999
+LAST_BLOCK: Final = 2**53
 AUTHORIZATION_STATE: Final = "0xe94a0102"  # selector of authorizationState(address,bytes32)
 TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 AUTHORIZATION_USED: Final = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5"
@@ -105,7 +108,7 @@ class RpcChain:
 
     def latest(self) -> Block:
         block = _object(self._call("eth_getBlockByNumber", "latest", False))
-        return Block(_quantity(block.get("number")), _quantity(block.get("timestamp")))
+        return Block(_quantity(block.get("number"), LAST_BLOCK), _quantity(block.get("timestamp"), LAST_SECOND))
 
     def receipt(self, transaction: str, seconds: float = CALL_SECONDS) -> Receipt | None:
         found = self._call("eth_getTransactionReceipt", transaction, seconds=seconds)
@@ -114,7 +117,7 @@ class RpcChain:
         receipt = _object(found)
         if receipt.get("blockNumber") is None:  # some nodes answer for what is not in a block yet
             return None
-        succeeded, block = _quantity(receipt.get("status")) == 1, _quantity(receipt["blockNumber"])
+        succeeded, block = _quantity(receipt.get("status")) == 1, _quantity(receipt["blockNumber"], LAST_BLOCK)
         return Receipt(succeeded, tuple(_logs(receipt.get("logs"))), block)
 
     def nonce_spent(self, asset: str, payer: str, nonce: str, block: int) -> bool:
@@ -173,7 +176,7 @@ def _logs(value: Json) -> list[Log]:
 
 def _log(entry: Mapping[str, Json]) -> Log:
     address, topics, data, transaction = (entry.get(n) for n in ("address", "topics", "data", "transactionHash"))
-    if not isinstance(topics, list):
+    if not isinstance(topics, list) or not HASH.fullmatch(_lower(transaction)):
         raise ChainUnavailable("the node's logs make no sense")
     return Log(_lower(address), tuple(map(_lower, topics)), _lower(data), _lower(transaction))
 
@@ -190,7 +193,10 @@ def _lower(value: Json) -> str:
     return value.lower()
 
 
-def _quantity(value: Json) -> int:
+def _quantity(value: Json, most: int | None = None) -> int:
     if not isinstance(value, str) or not QUANTITY.fullmatch(value):
         raise ChainUnavailable("the node's answer makes no sense")
-    return int(value, 16)
+    number = int(value, 16)
+    if most is not None and number > most:
+        raise ChainUnavailable("the node's answer makes no sense")
+    return number

@@ -15,14 +15,14 @@ An interrupted call is never repeated blindly: only a witness that says the auth
 `/settle`, and the chain takes a nonce once. The settle-watch is the due time that the intent sets in its transaction.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from piecework.durable.due import Nudge
 from piecework.durable.pieces import new_token
-from piecework.errors import PieceworkError
+from piecework.errors import NOTHING, Conflict, PieceworkError
 from piecework.extend.executors import Log
-from piecework.jsons import loads
+from piecework.jsons import Json, loads
 from piecework.values import dataclass, field, replace
 from piecework.worker.chain.exchange import NotSent
 from piecework.worker.chain.networks import Network
@@ -65,7 +65,7 @@ LATE: Final = "invalid_exact_evm_payload_authorization_valid_before"
 REFUSED: Final = "the work is done, but the payment was not taken; sign a new one to get the result"
 
 
-class NotProven(PieceworkError):
+class NotProven(Conflict):
     """An operator's word is not what the chain shows."""
 
     def __init__(self, decision: Decision) -> None:
@@ -167,11 +167,7 @@ class Charging:
     def not_paid(self, case: Case, outcome: NotPaid) -> Case:
         """Keep the result unreleased and let the seeker sign anew, a few times."""
         execution = case.execution
-        failure = Failure("PAYMENT_FAILED", REFUSED, {"reason": outcome.reason})
-        if execution.settlement.refusals + 1 < MOST_ROUNDS:
-            after = execution.not_paid(outcome.receipt, failure)
-        else:
-            after = execution.not_paid_at_last(outcome.receipt, failure, self.clock())
+        after = refused(execution, outcome, self.clock())
         self.executions.move(execution, after, webhook_at_ms=_webhook_ms(after))
         return case.now(after)
 
@@ -181,21 +177,31 @@ class Charging:
         seen = gather(record, self.chain_of(case.contract.network), self.facilitator, now_ms)
         return seen, reconcile(record, seen, now_ms)
 
-    def resolve(self, case: Case, transaction: str | None, *, override: bool = False) -> Case:
+    def resolve(
+        self,
+        case: Case,
+        transaction: str | None,
+        decision: Decision | None = None,
+        *,
+        override: bool = False,
+        note: Mapping[str, Json] = NOTHING,
+    ) -> Case:
         """An operator's word on an unknown settlement: the transaction that paid it, or None for not paid.
 
-        It needs the evidence that the flow itself would need, or is recorded as an override.
+        It needs the evidence that the flow itself would need, or is recorded as an override. `decision` is what a
+        witness that was asked just now leads to; without it one is asked. `note` says who decided, and why.
 
         Raises:
             NotProven: the chain does not show it.
+            Moved: somebody else moved the record on.
             IllegalMove: the settlement is not unknown.
         """
         now_ms, execution = self.clock(), case.execution
         payment, terms = payment_of(execution), case.terms
-        _, decision = self.witness(case, now_ms)
-        if not (is_proven := proves(decision, transaction)) and not override:
-            raise NotProven(decision)
-        resolution = {"by": "evidence" if is_proven else "override", "at_ms": now_ms, "paid": transaction}
+        decided = decision or self.witness(case, now_ms)[1]
+        if not (is_proven := proves(decided, transaction)) and not override:
+            raise NotProven(decided)
+        resolution = {**note, "by": "evidence" if is_proven else "override", "at_ms": now_ms, "paid": transaction}
         noted = case.now(replace(execution, settlement=replace(execution.settlement, resolution=resolution)))
         self.log.warning("settlement_resolved", contract_id=execution.contract_id, by=resolution["by"])
         if transaction is None:
@@ -274,6 +280,14 @@ class Charging:
 def _why(found: object) -> dict[str, str]:
     why = getattr(found, "why", None) or getattr(found, "reason", None)
     return {"why": why} if why else {}
+
+
+def refused(execution: Execution, outcome: NotPaid, now_ms: int) -> Execution:
+    """The record after a payment that was definitely not taken: another one is asked for, a few times."""
+    failure = Failure("PAYMENT_FAILED", REFUSED, {"reason": outcome.reason})
+    if execution.settlement.refusals + 1 < MOST_ROUNDS:
+        return execution.not_paid(outcome.receipt, failure)
+    return execution.not_paid_at_last(outcome.receipt, failure, now_ms)
 
 
 def _webhook_ms(after: Execution) -> int:

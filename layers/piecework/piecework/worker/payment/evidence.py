@@ -158,12 +158,21 @@ def _spent(record: Unsettled, chain: Chain, latest: Block, now_ms: int) -> Evide
 
 
 def _pages(record: Unsettled, latest: Block, now_ms: int) -> Iterator[tuple[int, int]]:
-    """Ranges of blocks in which the authorization can have been spent, newest first."""
-    since = record.since_ms // 1000 or record.payment.authorization.valid_before - LONGEST_SECONDS
-    oldest = since - SEARCH_MARGIN_SECONDS
-    seconds = max(latest.seconds, now_ms // 1000) - oldest
-    lowest = max(0, latest.number - seconds // BLOCK_SECONDS)
-    last = latest.number
+    """Ranges of blocks in which the authorization can have been spent, each part newest first.
+
+    A transfer can only stand in its lifetime, which may be over for long; behind its end it can only be cancelled.
+    """
+    ends = record.payment.authorization.valid_before
+    oldest = (record.since_ms // 1000 or ends - LONGEST_SECONDS) - SEARCH_MARGIN_SECONDS
+    now = min(max(latest.seconds, now_ms // 1000), now_ms // 1000 + LONGEST_SECONDS)  # whatever a node calls its time
+    lowest = max(0, latest.number - (now - oldest) // BLOCK_SECONDS)
+    over = max(0, latest.seconds - ends - SEARCH_MARGIN_SECONDS) // BLOCK_SECONDS  # blocks since its end
+    last = max(lowest - 1, latest.number - over)
+    yield from _down(lowest, last)
+    yield from _down(last + 1, latest.number)
+
+
+def _down(lowest: int, last: int) -> Iterator[tuple[int, int]]:
     while last >= lowest:
         yield max(lowest, last - PAGE_BLOCKS + 1), last
         last -= PAGE_BLOCKS
