@@ -4,6 +4,19 @@ import re
 from collections.abc import Mapping
 from typing import Final, get_args
 
+from local.openapi.ops_parts import (
+    CONTRACT_ID,
+    DECIDING,
+    DOUBT,
+    HEX,
+    OBJECT_OR_NULL,
+    REASON,
+    RESOLVED,
+    SUM,
+    SWITCH,
+    TEXT_OR_NULL,
+    VERDICTS,
+)
 from local.openapi.parts import COUNT, SHA256, STRING, Schema, an_object, info, path_parameter, ref, servers, tags
 from piecework.durable.pauses import MOST_PAUSES
 from piecework.durable.pauses import SCOPE as SCOPES
@@ -14,9 +27,7 @@ from piecework.ops.door import HEALTH, ROUTES, STATUS
 from piecework.ops.listing import LARGEST_PAGE, PAGE
 from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
-from piecework.ops.records import REASON_CHARACTERS
 from piecework.ops.status import DOORS, QUEUES, SHOWN
-from piecework.ops.store.verdict_lines import TEXTS
 from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, NOT_KEPT, STATES, TOTALS
 from piecework.ops.verbs import MOST_LETTERS
 from piecework.ops.verdicts import BY_ID, LARGEST_REASON, STATUSES
@@ -28,15 +39,14 @@ CODES_BY_STATUS: Final = {
 } | {429: ["rate_limited"]}  # the edge's own
 FORGET_PIECE: Final = "/ops/pieces/{key}/forget"
 RESEND: Final = "/ops/tasks/{contract_id}/webhooks/{event_id}/resend"
+EVIDENCE, RESOLVE = (f"/ops/tasks/{{contract_id}}/payment/{verb}" for verb in ("evidence", "resolve"))
 LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redrive"))
 OF_A_PIECE: Final = "/ops/pieces/{key}/verdicts"
 KEY: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 OR_NULL: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
 QUEUE: Final = an_object(dict.fromkeys(("waiting", "in_flight", "delayed", "dead_letters"), OR_NULL))
-TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 TIME: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": MOST_MS}
 IDS: Final = ("task_id", "execution_id", "attempt_id")
-HEX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 FORGOTTEN: Final[Schema] = {
     "anyOf": [
         {"type": "null"},
@@ -76,30 +86,7 @@ PIECE: Final = an_object(
         "has_more_steps": {"type": "boolean"},
     }
 )
-VERDICT: Final = an_object(
-    {
-        "at_ms": COUNT,
-        "verification_status": {"enum": list(STATUSES)},
-        "reason_codes": {"type": "array", "items": {"type": "integer"}},
-        "score": {"type": ["number", "null"]},
-        **dict.fromkeys(TEXTS, TEXT_OR_NULL),
-    }
-)
-VERDICTS: Final = an_object(
-    {
-        "items": {"type": "array", "maxItems": LARGEST_PAGE, "items": VERDICT},
-        "next": TEXT_OR_NULL,
-        "window": an_object({"since_ms": COUNT, "until_ms": COUNT, "is_whole": {"type": "boolean"}}),
-        "counts": an_object(dict.fromkeys(STATUSES, COUNT)),
-        "reasons": {"type": "object", "additionalProperties": COUNT},
-        "is_logged": {"type": "boolean"},
-    }
-)
-OBJECT_OR_NULL: Final[Schema] = {"type": ["object", "null"]}
-SWITCH: Final[Schema] = {"type": "boolean"}
-SUM: Final[Schema] = {"type": "string", "pattern": "^[0-9]+$"}
 ATOMIC: Final[Schema] = {"type": ["string", "null"], "pattern": "^[0-9]+$"}
-CONTRACT_ID: Final[Schema] = {"type": "string", "pattern": "^ctr_[A-Za-z0-9_-]{1,60}$"}
 TASK_IN_SHORT: Final[Schema] = {
     "contract_id": CONTRACT_ID,
     "state": {"enum": list(STATES)},
@@ -183,7 +170,6 @@ RECORD: Final = an_object(
 SCOPE: Final[Schema] = {"type": "string", "pattern": f"^({SCOPES.pattern})$"}
 PAUSE: Final = an_object({"scope": SCOPE, "since_ms": COUNT, "by": STRING, "reason": STRING})
 LETTER: Final = an_object({"message_id": STRING, "body": STRING, "sent_at_ms": COUNT, "receives": COUNT})
-REASON: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": REASON_CHARACTERS}
 ANSWERS: Final[Schema] = {
     "Health": an_object({"status": {"const": "ok"}}),
     "Caller": an_object({"name": STRING, "roles": {"type": "array", "items": {"enum": sorted(Role)}}}),
@@ -214,6 +200,8 @@ ANSWERS: Final[Schema] = {
         }
     ),
     "Resent": an_object({"record_id": HEX, "was": STRING, "is_asked_for": SWITCH}),
+    "Doubt": DOUBT,
+    "Resolved": RESOLVED,
     "Letters": an_object({"letters": {"type": "array", "maxItems": MOST_LETTERS, "items": LETTER}}),
     "Redriven": an_object(
         {
@@ -246,6 +234,8 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/resume": ("Give a door or an executor work again", "Resumed"),
     FORGET_PIECE: ("Forget what a piece was about", "ForgottenPiece"),
     RESEND: ("Send a webhook again", "Resent"),
+    EVIDENCE: ("Show what the chain says of a payment in doubt", "Doubt"),
+    RESOLVE: ("Decide an unresolved payment, on evidence that was shown", "Resolved"),
     LOOK: ("Look at some dead letters of a queue", "Letters"),
     REDRIVE: ("Put dead letters back into their queue", "Redriven"),
 }
@@ -255,6 +245,8 @@ NAMES: Final = {  # of operations whose path has the words of another
     "/ops/tasks/{contract_id}": "task",
     FORGET_PIECE: "forget_piece",
     RESEND: "resend_webhook",
+    EVIDENCE: "look_at_payment",
+    RESOLVE: "resolve_payment",
     LOOK: "look_at_dead_letters",
     REDRIVE: "redrive_dead_letters",
 }
@@ -277,10 +269,12 @@ BODIES: Final[Mapping[str, Schema]] = {
     "/ops/resume": an_object({"scope": SCOPE, "reason": REASON}),
     FORGET_PIECE: an_object({"reason": REASON}),
     RESEND: an_object({"reason": REASON}),
+    EVIDENCE: an_object({}),
+    RESOLVE: DECIDING,
     LOOK: an_object({}),
     REDRIVE: an_object({"reason": REASON, "count": COUNTED}, optional=("count",)),
 }
-REFUSING: Final = (FORGET_PIECE,)  # what is still needed
+REFUSING: Final = (FORGET_PIECE, EVIDENCE, RESOLVE)  # where something else stands
 OF_THE_WORKER: Final = ("/ops/tasks", "/ops/contracts", "/ops/ledger")
 QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/pieces": {

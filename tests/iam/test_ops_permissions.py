@@ -21,6 +21,8 @@ from tests.support.roles import FUNCTION, refused, template_with, unused
 from tests.support.runtime.requests import a_scripted_request, execute
 from tests.support.runtime.verification import a_candidate, a_verify_body
 from tests.support.worker.contracts import a_contract
+from tests.support.worker.doubtful import doubtful
+from tests.support.worker.stage import stub_facilitator
 
 SECRET = "ops-correct-horse-battery"
 DOORS = {"worker": True, "kernel": True, "console": True}
@@ -28,10 +30,17 @@ OURS = set(template_with(console=True).of_type(FUNCTION)) - set(template_with().
 
 
 @pytest.fixture(scope="module")
-def console(gateway, embedded_aws):
-    secret = embedded_aws.client("secretsmanager").create_secret(
-        Name="iam-ops-tokens", SecretString=f"ann={SECRET},bob={SECRET}-2"
-    )["ARN"]
+def facilitator():
+    with stub_facilitator() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def console(gateway, embedded_aws, facilitator):
+    secrets = embedded_aws.client("secretsmanager")
+    tokens = f"ann={SECRET},bob={SECRET}-2"
+    secret = secrets.create_secret(Name="iam-ops-tokens", SecretString=tokens)["ARN"]
+    node = secrets.create_secret(Name="iam-ops-node", SecretString=facilitator.rpc_url)["ARN"]
     running = gateway(
         api="ConsoleApi",
         PIECEWORK_PARAM_DeployConsole="true",
@@ -39,19 +48,22 @@ def console(gateway, embedded_aws):
         PIECEWORK_PARAM_DeployKernelDoor="true",
         PIECEWORK_PARAM_OpsTokensSecretArn=secret,
         PIECEWORK_PARAM_OpsTokenRoles="ann=viewer,bob=operator",
+        PIECEWORK_PARAM_BaseRpcUrlSecretArn=node,
+        FACILITATOR_URL=facilitator.url,
     )
     running.http.headers["Authorization"] = f"Bearer {SECRET}"
     return running
 
 
 @pytest.fixture(scope="module")
-def calls(console, gateway, embedded_aws):
+def calls(console, gateway, embedded_aws, facilitator):
     """Every call of the door's functions after all of it was used."""
     drive(console)
     runtime = gateway(PIECEWORK_PARAM_DeployConsole="true", PIECEWORK_PARAM_OpsTokensSecretArn="arn")
     read_pieces(console, runtime, embedded_aws)
     read_tasks(console, embedded_aws)
     act(console, embedded_aws)
+    decide(console, embedded_aws, facilitator)
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 
 
@@ -148,6 +160,33 @@ def act(console, aws) -> None:
     assert console.http.post("/ops/resume", json=scope, headers=operator).json()["was_paused"] is True
     records = console.http.get("/ops/records").json()["items"]
     assert {record["by"] for record in records} == {"bob"} and len(records) >= 6
+
+
+def decide(console, aws, facilitator) -> None:
+    """A payment in doubt: its evidence, a decision on it, and what is shown of that; a second decision is refused."""
+    operator = {"Authorization": f"Bearer {SECRET}-2"}
+    name = doubtful(aws.client("dynamodb"), facilitator)
+    path = f"/ops/tasks/{name}/payment"
+    assert console.http.post(f"{path}/evidence", json={}).status_code == 403
+    shown = console.http.post(f"{path}/evidence", json={}, headers=operator).json()
+    [transaction] = facilitator.ledger.transactions
+    assert shown["chain"]["paid_by"] == transaction and shown["answers"]["paid"]["is_shown"] is True
+
+    word = {"decision": "paid", "transaction": transaction, "reason": "the chain shows it"}
+    for evidence, status in (("0" * 64, 409), (shown["evidence"], 200), (shown["evidence"], 409)):
+        answer = console.http.post(f"{path}/resolve", json={**word, "evidence": evidence}, headers=operator)
+        assert answer.status_code == status, answer.text
+    assert "bob decided" in answer.json()["error"] and answer.json()["code"] == "conflict"
+
+    came = [move for move in console.http.get("/ops/ledger").json()["received"] if move["contract_id"] == name]
+    assert [(move["transaction"], move["resolution"]["operator"]) for move in came] == [(transaction, "bob")]
+    assert came[0]["resolution"]["reason"] == "the chain shows it"
+    assert "platform_fee_due" in [owed["kind"] for owed in console.http.get("/ops/ledger").json()["owed"]]
+    found = console.http.get(f"/ops/tasks/{name}").json()
+    assert (found["state"], found["payment"], found["claim"]) == ("COMPLETED", "settled", "spent")
+    records = [one for one in console.http.get("/ops/records").json()["items"] if one["target"] == name]
+    assert [one["outcome"].get("failed") for one in records] == ["conflict", None, "conflict"]
+    assert {(one["by"], one["verb"]) for one in records} == {("bob", "payment.resolve")}
 
 
 def test_the_door_asks_for_a_credential_and_knows_roles(console):

@@ -182,8 +182,10 @@ def test_pieces_are_listed_from_an_index_that_names_what_it_holds(console):
 
 
 def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues_alone(console):
-    tables = [entry for entry in granted(console, "OpsWriting") if "dynamodb" in str(entry["Action"])]
+    every = [entry for entry in granted(console, "OpsWriting") if "dynamodb" in str(entry["Action"])]
+    tables = [entry for entry in every if "Condition" in entry]
     by_keys = {entry["Sid"]: (str(entry["Resource"]).partition("/")[2], *leading_keys(entry)) for entry in tables}
+    whole = {str(entry["Resource"]).partition("/")[2]: entry["Action"] for entry in every if entry not in tables}
 
     assert by_keys == {
         "RecordWhatIsDone": ("piecework-results", "OPS#*"),
@@ -191,7 +193,11 @@ def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues
         "ForgetPieces": ("piecework-results", *(f"{digit}*" for digit in "0123456789abcdef")),
         "FindStepsOfPieces": ("piecework-results/index/ByDay", "STEP#*"),
         "RestartWebhooks": ("piecework-work", "WEBHOOK#*"),
+        "ReadAndDecidePayments": ("piecework-work", "EXEC#*"),
+        "AddToTheLedger": ("piecework-work", "LEDGER#*"),
+        "EndClaims": ("piecework-work", "CLAIM#*"),
     }
+    assert whole == {"piecework-contracts": ["dynamodb:GetItem"], "piecework-due": ["dynamodb:PutItem"]}
     assert all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
 
 
@@ -222,6 +228,29 @@ def test_the_function_of_the_files_may_write_its_log_and_knows_no_setting(consol
     assert entry["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
     assert entry["Resource"].endswith("OpsFilesLogGroup")
     assert list(functions["OpsFiles"]["Environment"]["Variables"]) == ["POWERTOOLS_SERVICE_NAME"]
+
+
+def test_the_function_that_writes_can_ask_the_chain_and_holds_no_key_that_settles(load_template):
+    for given, node in (
+        ({}, ""),
+        ({"BaseRpcUrlSecretArn": TOKENS}, TOKENS),
+        ({"BaseRpcUrl": "https://n.example"}, "KeptRpcUrl"),
+    ):
+        template = load_template(**EVERY_DOOR, **given)
+        variables = template.of_type("AWS::Serverless::Function")["OpsWritingFunction"]["Environment"]["Variables"]
+        secrets = [entry["Resource"] for entry in granted(template, "OpsWriting") if entry["Sid"] == "ReadNodeUrl"]
+
+        assert variables["BASE_RPC_URL_SECRET_ARN"] == node and secrets == ([node] if node else [])
+        assert "FACILITATOR_AUTH" not in variables
+    alone = load_template(**CONFIGURED, BaseRpcUrlSecretArn=TOKENS)  # a stack without the worker door
+    assert "ReadNodeUrl" not in [entry["Sid"] for entry in granted(alone, "OpsWriting")]
+
+
+def test_the_function_that_writes_adds_to_the_ledger_and_takes_nothing_out(console):
+    may = {entry["Sid"]: entry["Action"] for entry in granted(console, "OpsWriting")}
+
+    assert may["ReadAndDecidePayments"] == ["dynamodb:GetItem", "dynamodb:PutItem"]
+    assert (may["AddToTheLedger"], may["EndClaims"]) == (["dynamodb:PutItem"], ["dynamodb:UpdateItem"])
 
 
 def test_the_function_that_reads_reaches_no_streams_claims_or_seats_in_the_work_table(console):

@@ -186,7 +186,7 @@ def test_the_nodes_url_comes_as_a_secret_and_only_those_read_it_who_ask_the_chai
     reading = {
         name for name, body in functions.items() if "BASE_RPC_URL_SECRET_ARN" in body["Environment"]["Variables"]
     }
-    assert reading == {"HireFunction", "TaskFunction"}
+    assert reading == {"HireFunction", "TaskFunction", "OpsWritingFunction"}
     for name in reading:
         assert functions[name]["Environment"]["Variables"]["BASE_RPC_URL_SECRET_ARN"] == arn
         role = template.of_type("AWS::IAM::Role")[name.replace("Function", "Role")]

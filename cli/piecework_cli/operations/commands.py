@@ -1,4 +1,4 @@
-"""`piecework ops`: what operators do through the operator's door: pauses, webhooks, dead letters, and what was done."""
+"""`piecework ops`: what operators do through their door: pauses, webhooks, payments, dead letters, and the record."""
 
 import argparse
 import os
@@ -39,7 +39,7 @@ VERDICTS: Final[Mapping[str, tuple[str, str]]] = {  # flags of `verdicts`: the p
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
-    group = commands.add_parser("ops", help="pause doors, send webhooks again, put dead letters back")
+    group = commands.add_parser("ops", help="pause doors, decide payments, send webhooks again, put dead letters back")
     group.add_argument("--ops", metavar="URL", default=os.environ.get("PIECEWORK_OPS_URL"), help="the operator's door")
     group.add_argument(
         "--token",
@@ -75,7 +75,18 @@ def add(commands: "Commands") -> None:
     forgetting.add_argument("what", choices=sorted(FORGOTTEN), help="what the id is of")
     forgetting.add_argument("id", help="a piece's key, as `ops` lists it")
     forgetting.set_defaults(run=forget)
-    for parser in (pausing, resuming, resending, redriving, forgetting):
+    evident = actions.add_parser("evidence", help="print what the chain says now of a payment in doubt")
+    evident.add_argument("contract", help="the contract's id")
+    evident.set_defaults(run=evidence)
+    deciding = actions.add_parser("resolve", help="decide an unresolved payment, on evidence that was printed")
+    deciding.add_argument("contract", help="the contract's id")
+    word = deciding.add_mutually_exclusive_group(required=True)
+    word.add_argument("--paid", metavar="TRANSACTION", help="this transaction paid: release the result")
+    word.add_argument("--not-paid", action="store_true", help="the payment was not taken: let the seeker sign anew")
+    deciding.add_argument("--evidence", required=True, metavar="DIGEST", help="`evidence`, as `ops evidence` prints it")
+    deciding.add_argument("--override", metavar="CONTRACT", help="the contract's id once more, to decide unproven")
+    deciding.set_defaults(run=resolve)
+    for parser in (pausing, resuming, resending, redriving, forgetting, deciding):
         parser.add_argument("--reason", required=True, help="why you do this; it is kept")
 
 
@@ -129,6 +140,19 @@ def resend(options: argparse.Namespace) -> None:
     """Send a webhook again."""
     at = ("tasks", options.contract, "webhooks", options.event, "resend")
     show(_ask(options, "POST", *at, body={"reason": options.reason}))
+
+
+def evidence(options: argparse.Namespace) -> None:
+    """Print what the chain says of a payment in doubt, and the digest that names it."""
+    show(_ask(options, "POST", "tasks", options.contract, "payment", "evidence", body={}))
+
+
+def resolve(options: argparse.Namespace) -> None:
+    """Decide an unresolved payment."""
+    body: dict[str, Json] = {"decision": "not_paid" if options.not_paid else "paid", "evidence": options.evidence}
+    given = {"transaction": options.paid, "override": options.override, "reason": options.reason}
+    body |= {name: value for name, value in given.items() if value is not None}
+    show(_ask(options, "POST", "tasks", options.contract, "payment", "resolve", body=body))
 
 
 def letters(options: argparse.Namespace) -> None:

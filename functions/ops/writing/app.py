@@ -1,4 +1,4 @@
-"""What an operator does: pauses, webhooks sent again, dead letters looked at and put back, payloads forgotten."""
+"""What an operator does: pauses, webhooks resent, payments decided, dead letters put back, payloads forgotten."""
 
 from typing import Any
 
@@ -11,6 +11,8 @@ door = OpsDoor().ready("access", "telemetry")
 ANSWERS = {
     "/ops/pieces/{key}/forget": door.forget_piece,
     "/ops/tasks/{contract_id}/webhooks/{event_id}/resend": door.resend,
+    "/ops/tasks/{contract_id}/payment/evidence": door.payment_evidence,
+    "/ops/tasks/{contract_id}/payment/resolve": door.resolve_payment,
     "/ops/dead-letters/{name}/look": door.look,
     "/ops/dead-letters/{name}/redrive": door.redrive,
     "/ops/pause": door.pause,

@@ -71,6 +71,23 @@ def door(monkeypatch):
             ["resume", "executor:echo", "--reason", "mended"],
             ("POST", "/ops/resume", {"scope": "executor:echo", "reason": "mended"}),
         ),
+        (["evidence", "ctr_1"], ("POST", "/ops/tasks/ctr_1/payment/evidence", {})),
+        (
+            ["resolve", "ctr_1", "--paid", "0xab", "--evidence", "d1", "--reason", "seen"],
+            (
+                "POST",
+                "/ops/tasks/ctr_1/payment/resolve",
+                {"decision": "paid", "transaction": "0xab", "evidence": "d1", "reason": "seen"},
+            ),
+        ),
+        (
+            ["resolve", "ctr_1", "--not-paid", "--evidence", "d1", "--override", "ctr_1", "--reason", "known"],
+            (
+                "POST",
+                "/ops/tasks/ctr_1/payment/resolve",
+                {"decision": "not_paid", "evidence": "d1", "override": "ctr_1", "reason": "known"},
+            ),
+        ),
         (["letters", "task"], ("POST", "/ops/dead-letters/task/look", {})),
         (
             ["redrive", "due", "--count", "3", "--reason", "mended"],
@@ -118,9 +135,12 @@ def test_what_is_never_gone_is_said_to_be_left(door, capsys):
     [
         *(["resend", "ctr_1", "evt_1"], ["redrive", "task"], ["pause", "door:worker"], ["resume", "door:worker"]),
         ["forget", "piece", "a"],
+        ["resolve", "ctr_1", "--not-paid", "--evidence", "d1"],
+        ["resolve", "ctr_1", "--not-paid", "--reason", "blind"],
+        ["resolve", "ctr_1", "--evidence", "d1", "--reason", "undecided"],
     ],
 )
-def test_what_changes_something_needs_a_reason(door, words):
+def test_what_changes_something_needs_a_reason_and_a_decision_its_evidence(door, words):
     with pytest.raises(SystemExit):
         main(["ops", *words])
     assert door.asked == []

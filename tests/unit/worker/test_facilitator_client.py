@@ -367,6 +367,8 @@ class TestChainClient:
             {"result": {"number": 5, "timestamp": "0x1"}},
             {"result": {"number": "0x", "timestamp": "0x1"}},
             {"result": {"number": "0x1", "timestamp": "0x1"}, "error": {"code": 1}},
+            {"result": {"number": "0x1", "timestamp": "0x" + "f" * 64}},
+            {"result": {"number": "0x" + "f" * 64, "timestamp": "0x1"}},
             {},
             [],
         ],
@@ -380,7 +382,14 @@ class TestChainClient:
         with self.chain_of(result) as server, pytest.raises(ChainUnavailable):
             RpcChain(server.url).nonce_spent(BASE.usdc, SEEKER, NONCE, 18)
 
-    @pytest.mark.parametrize("result", [{}, [5], [{"topics": None}], [{"topics": [5]}]])
+    @pytest.mark.parametrize(
+        "result",
+        [
+            *({}, [5], [{"topics": None}], [{"topics": [5]}]),
+            [{"address": "0xA", "topics": ["0xB"], "data": "0x", "transactionHash": "0x" + "c" * 63}],
+            [{"address": "0xA", "topics": ["0xB"], "data": "0x", "transactionHash": "0x" + "c" * 1_000}],
+        ],
+    )
     def test_logs_that_make_no_sense_say_nothing(self, result):
         with self.chain_of(result) as server, pytest.raises(ChainUnavailable):
             RpcChain(server.url).nonce_logs(BASE.usdc, SEEKER, NONCE, 1, 2)

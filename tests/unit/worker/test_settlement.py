@@ -508,6 +508,25 @@ class TestGathering:
         assert gather(claimed, chain, FakeFacilitator(), NOW_MS).paid == HASH
         assert chain.asked[-1][0] >= 50_000 - (9_000 + 3_600) // 2
 
+    def test_of_an_authorization_that_ended_long_ago_the_blocks_of_its_lifetime_are_searched_first(self):
+        ended = replace(PAYMENT, authorization=replace(PAYMENT.authorization, valid_before=NOW_S - 30 * 86_400))
+        claimed = Unsettled(ended, TERMS, since_ms=(NOW_S - 31 * 86_400) * 1000)
+        chain = FakeChain(spent=True, number=10_000_000)
+
+        gather(claimed, chain, FakeFacilitator(), NOW_MS)
+
+        last = 10_000_000 - (30 * 86_400 - 3_600) // 2
+        assert chain.asked[0][1] == last and chain.asked[23][0] == 10_000_000 - (31 * 86_400 + 3_600) // 2
+        assert chain.asked[24][1] == 10_000_000 and chain.asked[-1][0] == last + 1  # it can be cancelled all the time
+
+    def test_a_node_whose_time_is_far_ahead_makes_nobody_search_its_whole_chain(self):
+        chain = FakeChain(spent=True, number=2**52)
+        chain.latest = lambda: Block(2**52, 2**37)
+
+        gather(record(), chain, FakeFacilitator(), NOW_MS)
+
+        assert len(chain.asked) < 100
+
     @pytest.mark.parametrize(
         "logs",
         [

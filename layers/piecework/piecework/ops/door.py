@@ -23,9 +23,11 @@ STATUS: Final[Mapping[str, int]] = {
     "conflict": 409,
     "too_large": 413,
     "unsupported_media_type": 415,
+    "rate_limited": 429,
     "internal": 500,
     "unavailable": 503,
 }
+AGAIN: Final = (429, 503)  # a second later the same may be answered
 MESSAGE_CHARACTERS: Final = 500
 HEALTH: Final = "/ops/health"  # the only path without a credential
 ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -44,6 +46,8 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "/ops/contracts": ("GET",),
     "/ops/records": ("GET",),
     "/ops/tasks/{contract_id}/webhooks/{event_id}/resend": ("POST",),
+    "/ops/tasks/{contract_id}/payment/evidence": ("POST",),
+    "/ops/tasks/{contract_id}/payment/resolve": ("POST",),
     "/ops/dead-letters/{name}/look": ("POST",),
     "/ops/dead-letters/{name}/redrive": ("POST",),
     "/ops/ledger": ("GET",),
@@ -113,7 +117,7 @@ def error_response(error: PieceworkError) -> Response:
     status = STATUS.get(error.code, STATUS["internal"])
     headers = {"Allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else {}
     headers |= {"WWW-Authenticate": 'Basic realm="piecework"'} if status == STATUS["unauthorized"] else {}
-    headers |= {"Retry-After": "1"} if status == STATUS["unavailable"] else {}
+    headers |= {"Retry-After": "1"} if status in AGAIN else {}
     code = error.code if error.code in STATUS else "internal"
     return Response(status, canonical({"error": clean(error.message), "code": code}), headers, facts={"code": code})
 

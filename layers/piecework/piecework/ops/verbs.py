@@ -73,7 +73,7 @@ class Verbs:
         only(body, "reason")
 
         def act() -> dict[str, Json]:
-            was = self._hooks().resend(_contract(contract_id), event_id)
+            was = self._hooks().resend(contract_of(contract_id), event_id)
             return {"was": was, "is_asked_for": was != "stopped"}
 
         return self._records.done(caller, "webhook.resend", f"{contract_id}/{event_id}", body, act)
@@ -126,7 +126,8 @@ def _put_back(letters: Letters, letter: Letter) -> bool:
     return True
 
 
-def _contract(text: str) -> str:
+def contract_of(text: str) -> str:
+    """The text, if it is a contract's id. Raises NotFound."""
     try:
         return checked_contract_id(text)
     except WorkerError:

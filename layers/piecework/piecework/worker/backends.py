@@ -252,11 +252,15 @@ class Backends:
 
 def chain_of(settings: WorkerSettings, warn: Warn = silent) -> Callable[[Network], Chain | None]:
     """The node that may be asked about a chain: the one configured, for the network that is served in production."""
+    return node_of(settings.base_rpc_url, settings.base_rpc_url_secret_arn, warn)
+
+
+def node_of(base_rpc_url: str, secret_arn: str, warn: Warn = silent) -> Callable[[Network], Chain | None]:
+    """The same by the node's URL, or by the secret that holds it; without either there is none."""
     from piecework.worker.chain.networks import BASE
     from piecework.worker.chain.rpc import RpcChain
 
-    arn = settings.base_rpc_url_secret_arn
-    url = settings.base_rpc_url or (_secret(arn) if arn else None)
+    url = base_rpc_url or (_secret(secret_arn) if secret_arn else None)
     chain = RpcChain(url, chain_id=BASE.chain_id, warn=warn) if url else None
     return lambda network: chain if network == BASE else None
 

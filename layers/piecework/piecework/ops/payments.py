@@ -1,0 +1,156 @@
+"""A payment in doubt at the operator's door: what the chain says of it now, and an operator's decision.
+
+    | crash after                 | what stands                                                                    |
+    |-----------------------------|--------------------------------------------------------------------------------|
+    | the record was written      | the payment as it was, and a record without an outcome: look, and decide again |
+    | the payment was moved on    | the decision with who and why, and a record without an outcome                 |
+
+Nobody decides on something else than he saw: a decision names the evidence that was shown, and counts only while the
+record is the same and the chain says the same.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from piecework.edge.roles import Caller
+from piecework.edge.tokens import ANONYMOUS
+from piecework.errors import BadRequest, Conflict, PieceworkError
+from piecework.jsons import Json
+from piecework.ops.access import WRITES, require
+from piecework.ops.records import Records, reason_in
+from piecework.ops.verbs import contract_of, only
+from piecework.worker.chain.bounded import BoundedChain
+from piecework.worker.chain.networks import Network
+from piecework.worker.chain.rpc import Chain
+from piecework.worker.errors import WorkerError
+from piecework.worker.payment.doubts import Doubts, Look, Word, facts_of
+from piecework.worker.payment.settlement import TRANSACTION
+from piecework.worker.rates import Rate, Rates
+
+MOST_CALLS: Final = 60  # of the node for one look: a day of the chain is 22 pages of logs
+LOOK_SECONDS: Final = 12.0  # after which no further call is made; the last one takes 5 s at most
+OF_ONE_PAYMENT: Final = Rate(0.2, 5)  # looks a second, in one environment
+OF_ALL: Final = Rate(1, 10)
+DECISIONS: Final = ("paid", "not_paid")
+TOKEN: Final = re.compile(r"[0-9a-f]{64}")
+NO_NODE: Final = (
+    "this payment's chain is read through a node, and none is configured:"
+    " set BaseRpcUrl or BaseRpcUrlSecretArn, or BASE_RPC_URL on a local machine"
+)
+
+
+class TooOften(PieceworkError):
+    """The chain's node is asked as often as it may be."""
+
+    code = "rate_limited"
+
+
+class PaymentVerbs:
+    """What an operator sees of a payment in doubt, and may say about it."""
+
+    def __init__(self, records: Records, doubts: Callable[[], Doubts], rates: Rates | None = None) -> None:
+        self._records, self._doubts = records, doubts
+        self._rates = rates or Rates(OF_ONE_PAYMENT, OF_ALL)
+
+    def evidence(self, caller: Caller, contract_id: str, body: Mapping[str, Json]) -> dict[str, Json]:
+        """What the chain says now, what each answer would lead to, and the name of it all; not recorded.
+
+        Raises:
+            Forbidden: the caller may not write: a look calls a node that somebody pays for.
+            NotFound: there is no such task.
+            Conflict: the payment is not in doubt, or there is no node.
+            TooOften: looks are limited.
+        """
+        require(caller, WRITES)
+        only(body)
+        look = self._look(contract_of(contract_id))
+        facts = facts_of(look.case)
+        return {
+            "contract_id": look.case.execution.contract_id,
+            **facts,
+            "atomic": str(facts["atomic"]),
+            "chain": look.chain,
+            "answers": look.answers,
+            "can_be_decided": look.can_be_decided,
+            "evidence": look.token,
+        }
+
+    def resolve(self, caller: Caller, contract_id: str, body: Mapping[str, Json]) -> dict[str, Json]:
+        """Decide an unresolved payment, upon the evidence that was shown.
+
+        Raises:
+            Forbidden: the caller may not write.
+            BadRequest: a member is missing or has no meaning; nothing was recorded.
+            NotFound: there is no such task.
+            Conflict: it is not unresolved, somebody else was faster, the evidence is another one by now, the chain does
+                not show the decision, or there is no node.
+            TooOften: looks are limited.
+        """
+        require(caller, WRITES)
+        only(body, "decision", "transaction", "evidence", "override", "reason")
+        named, reason = contract_of(contract_id), reason_in(body)
+        transaction, token = _transaction(body), _token(body)
+        override = _override(body, named)
+        note: dict[str, Json] = {"operator": caller.name or ANONYMOUS, "reason": reason}
+
+        def act() -> dict[str, Json]:
+            look = self._look(named)
+            if look.token != token:
+                raise Conflict("the evidence is not what was shown to you any more: look at it again")
+            after = self._doubts().decide(look, Word(transaction, override, note)).execution
+            settlement = after.settlement
+            resolved: dict[str, Json] = dict(settlement.resolution or {})
+            return {"state": str(after.state), "payment": settlement.status, "resolved": resolved}
+
+        return self._records.done(caller, "payment.resolve", named, body, act)
+
+    def _look(self, contract_id: str) -> Look:
+        doubts = self._doubts()
+        case = doubts.case(contract_id)
+        network = case.contract.network
+        if not network.is_testnet and doubts.charging.chain_of(network) is None:
+            raise Conflict(NO_NODE)
+        try:
+            self._rates.count("any payment", contract_id)
+        except WorkerError:
+            raise TooOften("the chain's node is asked too often; wait some seconds") from None
+        return doubts.look_at(case)
+
+
+def bounded(chain_of: Callable[[Network], Chain | None]) -> Callable[[Network], Chain | None]:
+    """The same nodes, each asked within the bounds of one look."""
+
+    def found(network: Network) -> Chain | None:
+        chain = chain_of(network)
+        return BoundedChain(chain, MOST_CALLS, LOOK_SECONDS) if chain else None
+
+    return found
+
+
+def _transaction(body: Mapping[str, Json]) -> str | None:
+    """The transaction that paid, or None for not paid. Raises BadRequest."""
+    decision, transaction = body.get("decision"), body.get("transaction")
+    if decision not in DECISIONS:
+        raise BadRequest(f"decision must be {' or '.join(DECISIONS)}")
+    if decision == "not_paid":
+        if transaction is not None:
+            raise BadRequest("transaction is sent only with the decision paid")
+        return None
+    if not isinstance(transaction, str) or not TRANSACTION.fullmatch(transaction):
+        raise BadRequest("with the decision paid, transaction must be a hash: 0x and 64 hex digits")
+    return transaction
+
+
+def _token(body: Mapping[str, Json]) -> str:
+    token = body.get("evidence")
+    if not isinstance(token, str) or not TOKEN.fullmatch(token):
+        raise BadRequest("evidence must be the `evidence` of what was shown: 64 hex digits")
+    return token
+
+
+def _override(body: Mapping[str, Json], contract_id: str) -> bool:
+    """Whether the contract was named once more, to decide although the chain does not show it. Raises BadRequest."""
+    if body.get("override") not in (None, contract_id):
+        raise BadRequest("override must be the contract's id once more")
+    return body.get("override") is not None

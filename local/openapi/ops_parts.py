@@ -1,0 +1,80 @@
+"""Schemas of the operator's door that its operations share, and those of payments in doubt and of verdicts."""
+
+from typing import Final, get_args
+
+from local.openapi.parts import COUNT, STRING, Schema, an_object
+from piecework.ops.listing import LARGEST_PAGE
+from piecework.ops.payments import DECISIONS
+from piecework.ops.records import REASON_CHARACTERS
+from piecework.ops.store.verdict_lines import TEXTS
+from piecework.ops.tasks import STATES
+from piecework.ops.verdicts import STATUSES
+from piecework.worker.record.values import PaymentStatus
+
+TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
+OBJECT_OR_NULL: Final[Schema] = {"type": ["object", "null"]}
+SWITCH: Final[Schema] = {"type": "boolean"}
+SUM: Final[Schema] = {"type": "string", "pattern": "^[0-9]+$"}
+HEX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+REASON: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": REASON_CHARACTERS}
+CONTRACT_ID: Final[Schema] = {"type": "string", "pattern": "^ctr_[A-Za-z0-9_-]{1,60}$"}
+STANDING: Final[Schema] = {"state": {"enum": list(STATES)}, "payment": {"enum": list(get_args(PaymentStatus))}}
+DIGEST: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+ANSWER: Final = an_object({"is_shown": SWITCH, "leads_to": {"enum": list(STATES)}, "then": STRING})
+WOULD: Final[Schema] = {"nonce": STRING, "decision": STRING, "why": TEXT_OR_NULL}
+AT_A_BLOCK: Final[Schema] = {
+    "block": COUNT,
+    "block_time": STRING,
+    "seconds_behind": COUNT,
+    "stale": TEXT_OR_NULL,
+    "paid_by": TEXT_OR_NULL,
+    "failed": {"type": "array", "items": STRING},
+}
+CHAIN: Final[Schema] = an_object(
+    {**WOULD, "facilitator": TEXT_OR_NULL, **AT_A_BLOCK}, optional=("facilitator", *AT_A_BLOCK)
+)
+DOUBT: Final = an_object(
+    {
+        "contract_id": CONTRACT_ID,
+        **STANDING,
+        **dict.fromkeys(("created_at", "price", "payer", "pay_to", "nonce", "valid_before", "claim"), STRING),
+        "atomic": SUM,
+        **dict.fromkeys(("settle_calls", "refused_payments"), COUNT),
+        "transactions_named": {"type": "array", "items": STRING},
+        **dict.fromkeys(("receipt", "resolved"), OBJECT_OR_NULL),
+        "chain": CHAIN,
+        "answers": an_object(dict.fromkeys(DECISIONS, ANSWER)),
+        "can_be_decided": SWITCH,
+        "evidence": DIGEST,
+    }
+)
+RESOLVED: Final = an_object({"record_id": HEX, **STANDING, "resolved": {"type": "object"}})
+DECIDING: Final = an_object(
+    {
+        "decision": {"enum": list(DECISIONS)},
+        "transaction": {"type": "string", "pattern": "^0x[0-9a-fA-F]{64}$"},
+        "evidence": DIGEST,
+        "override": CONTRACT_ID,
+        "reason": REASON,
+    },
+    optional=("transaction", "override"),
+)
+VERDICT: Final = an_object(
+    {
+        "at_ms": COUNT,
+        "verification_status": {"enum": list(STATUSES)},
+        "reason_codes": {"type": "array", "items": {"type": "integer"}},
+        "score": {"type": ["number", "null"]},
+        **dict.fromkeys(TEXTS, TEXT_OR_NULL),
+    }
+)
+VERDICTS: Final = an_object(
+    {
+        "items": {"type": "array", "maxItems": LARGEST_PAGE, "items": VERDICT},
+        "next": TEXT_OR_NULL,
+        "window": an_object({"since_ms": COUNT, "until_ms": COUNT, "is_whole": {"type": "boolean"}}),
+        "counts": an_object(dict.fromkeys(STATUSES, COUNT)),
+        "reasons": {"type": "object", "additionalProperties": COUNT},
+        "is_logged": {"type": "boolean"},
+    }
+)
