@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, get_args
 
+from local.openapi import ops_kernel
 from local.openapi.ops_parts import (
     CONTRACT_ID,
     DECIDING,
@@ -298,6 +299,7 @@ QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
 }
 NEEDED: Final = {"/ops/piece": ("caller", *IDS)}
 TAGS: Final = {  # the second words of the paths
+    "kernel": "executions, approvals, agents and policy of the kernel door",
     "piece": "one piece of the runtime door",
     "pieces": "pieces of the runtime door",
     "pause": "a door or an executor that is paused",
@@ -319,7 +321,13 @@ GUARDED: Final = (401, 403)
 
 def document() -> Schema:
     """The whole OpenAPI document."""
-    paths = {path: {method.lower(): operation(path) for method in methods} for path, methods in ROUTES.items()}
+    paths = {
+        path: {
+            method.lower(): ops_kernel.made(method, path, operation, (*GUARDED, *ALWAYS), _failure)
+            for method in methods
+        }
+        for path, methods in ROUTES.items()
+    }
     return {
         "openapi": "3.1.0",
         "info": info(
@@ -330,7 +338,7 @@ def document() -> Schema:
         "tags": tags({path.removeprefix("/ops"): {} for path in paths}, TAGS),
         "paths": paths,
         "components": {
-            "schemas": ANSWERS,
+            "schemas": ANSWERS | ops_kernel.SCHEMAS,
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic", "description": "user = token name, password = secret"},
                 "bearer": {"type": "http", "scheme": "bearer", "description": "the secret"},

@@ -14,6 +14,8 @@ from piecework.webhooks.store import work_deliveries
 from piecework.worker.contract.contracts import record_of
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.executions_table import ExecutionsTable
+from tests.iam.kernel_driving import POLICY
+from tests.iam.ops_kernel_driving import SECRET, act_on_the_kernel, look_at_the_kernel
 from tests.support.aws_calls import recorded
 from tests.support.machine import wait_until
 from tests.support.ops.tasks import a_task
@@ -24,9 +26,8 @@ from tests.support.worker.contracts import a_contract
 from tests.support.worker.doubtful import doubtful
 from tests.support.worker.stage import stub_facilitator
 
-SECRET = "ops-correct-horse-battery"
 DOORS = {"worker": True, "kernel": True, "console": True}
-OURS = set(template_with(console=True).of_type(FUNCTION)) - set(template_with().of_type(FUNCTION))
+OURS = set(template_with(**DOORS).of_type(FUNCTION)) - set(template_with(worker=True, kernel=True).of_type(FUNCTION))
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +42,20 @@ def console(gateway, embedded_aws, facilitator):
     tokens = f"ann={SECRET},bob={SECRET}-2"
     secret = secrets.create_secret(Name="iam-ops-tokens", SecretString=tokens)["ARN"]
     node = secrets.create_secret(Name="iam-ops-node", SecretString=facilitator.rpc_url)["ARN"]
+    bucket = embedded_aws.client("s3")
+    bucket.create_bucket(Bucket="policies")
+    bucket.put_object(Bucket="policies", Key="kernel/policy.yaml", Body=POLICY)
     running = gateway(
         api="ConsoleApi",
         PIECEWORK_PARAM_DeployConsole="true",
         PIECEWORK_PARAM_DeployWorkerDoor="true",
         PIECEWORK_PARAM_DeployKernelDoor="true",
         PIECEWORK_PARAM_OpsTokensSecretArn=secret,
-        PIECEWORK_PARAM_OpsTokenRoles="ann=viewer,bob=operator",
+        PIECEWORK_PARAM_OpsTokenRoles="ann=viewer,bob=operator+approver",
         PIECEWORK_PARAM_BaseRpcUrlSecretArn=node,
         FACILITATOR_URL=facilitator.url,
+        PIECEWORK_PARAM_KernelPolicyBucket="policies",
+        PIECEWORK_PARAM_KernelPolicyKey="kernel/policy.yaml",
     )
     running.http.headers["Authorization"] = f"Bearer {SECRET}"
     return running
@@ -64,6 +70,7 @@ def calls(console, gateway, embedded_aws, facilitator):
     read_tasks(console, embedded_aws)
     act(console, embedded_aws)
     decide(console, embedded_aws, facilitator)
+    look_at_the_kernel(console, act_on_the_kernel(console))
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 
 

@@ -9,9 +9,11 @@ from local.parameters import Refused, check_values
 from piecework.aws.listed import BY_DAY
 from piecework.aws.rows.pauses import PK
 from piecework.ops.door import STATUS
+from piecework.ops.kernel_routes import EVALUATE, KERNEL
 from piecework.ops.status import QUEUES, SHOWN
 
 FUNCTIONS = ["OpsReading", "OpsWriting", "OpsFiles"]
+OF_KERNEL = ["OpsKernelReading", "OpsKernelWriting"]
 TOKENS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:ops-AbCdEf"
 CONFIGURED = {"DeployConsole": "true", "OpsTokensSecretArn": TOKENS}
 EVERY_DOOR = {**CONFIGURED, "DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
@@ -25,7 +27,7 @@ def console(load_template):
 
 @pytest.fixture
 def functions(console):
-    return {name: console.of_type("AWS::Serverless::Function")[f"{name}Function"] for name in FUNCTIONS}
+    return {name: console.of_type("AWS::Serverless::Function")[f"{name}Function"] for name in (*FUNCTIONS, *OF_KERNEL)}
 
 
 def granted(template, name):
@@ -79,7 +81,12 @@ def test_what_is_posted_goes_to_the_function_that_writes_files_to_their_own_and_
 
     reading = dict.fromkeys((("/{proxy+}", "get"), ("/{proxy+}", "any"), ("/", "any")), "OpsReadingFunction")
     files = dict.fromkeys((("/", "get"), ("/console", "any"), ("/console/{proxy+}", "any")), "OpsFilesFunction")
-    assert events == {**reading, **files, ("/{proxy+}", "post"): "OpsWritingFunction"}
+    of_kernel = {
+        **dict.fromkeys(((f"{KERNEL}/{{proxy+}}", "get"), (f"{KERNEL}/{{proxy+}}", "any")), "OpsKernelReadingFunction"),
+        **dict.fromkeys(((EVALUATE, "post"), (EVALUATE, "any")), "OpsKernelReadingFunction"),
+        (f"{KERNEL}/{{proxy+}}", "post"): "OpsKernelWritingFunction",
+    }
+    assert events == {**reading, **files, ("/{proxy+}", "post"): "OpsWritingFunction", **of_kernel}
 
 
 def test_the_status_gets_what_it_shows(functions):
@@ -135,7 +142,36 @@ def test_of_all_logs_the_function_that_reads_may_read_the_one_of_verdicts(consol
     assert "logs:FilterLogEvents" not in str(granted(without, "OpsReading"))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_function_that_reads_the_kernel_can_only_read(console):
+    actions = {action for entry in granted(console, "OpsKernelReading") for action in entry["Action"]}
+    reading = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject"}
+
+    assert actions == {"logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", *reading}
+
+
+def test_who_acts_on_the_kernel_has_no_more_than_the_kernel_doors_function_and_none_of_its_tokens(console):
+    def allowed(name):
+        return {(action, str(entry["Resource"])) for entry in granted(console, name) for action in entry["Action"]}
+
+    of_door, ours = allowed("Kernel"), allowed("OpsKernelWriting")
+
+    assert {grant for grant in ours - of_door if not grant[0].startswith("logs:")} == {
+        ("secretsmanager:GetSecretValue", TOKENS)
+    }
+    for name in OF_KERNEL:
+        variables = console.of_type("AWS::Serverless::Function")[f"{name}Function"]["Environment"]["Variables"]
+        assert "PIECEWORK_KERNEL_TOKENS_SECRET_ARN" not in variables
+        assert variables["PIECEWORK_OPS_TOKENS_SECRET_ARN"] == TOKENS
+
+
+def test_without_a_kernel_door_there_is_nothing_of_it_at_the_operators(load_template):
+    template = load_template(**CONFIGURED, DeployWorkerDoor="true")
+    kinds = ("AWS::Serverless::Function", "AWS::IAM::Role", "AWS::Logs::LogGroup", "AWS::CloudWatch::Alarm")
+
+    assert [name for kind in kinds for name in template.of_type(kind) if name.startswith("OpsKernel")] == []
+
+
+@pytest.mark.parametrize("name", FUNCTIONS + OF_KERNEL)
 def test_a_function_is_described_logged_watched_and_released_through_its_alias(console, functions, name):
     function, alarms = functions[name], console.of_type("AWS::CloudWatch::Alarm")
 
@@ -147,9 +183,9 @@ def test_a_function_is_described_logged_watched_and_released_through_its_alias(c
         assert alarms[f"{name}{metric}Alarm"]["Dimensions"] == [{"Name": "FunctionName", "Value": f"{name}Function"}]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS + OF_KERNEL)
 def test_zero_means_unreserved(load_template, functions, name):
-    reserved = load_template(**CONFIGURED, **{f"{name}ReservedConcurrency": "7"}).of_type("AWS::Serverless::Function")
+    reserved = load_template(**EVERY_DOOR, **{f"{name}ReservedConcurrency": "7"}).of_type("AWS::Serverless::Function")
 
     assert reserved[f"{name}Function"]["ReservedConcurrentExecutions"] == "7"
     assert "ReservedConcurrentExecutions" not in functions[name]
@@ -226,7 +262,7 @@ def test_the_function_of_the_files_may_write_its_log_and_knows_no_setting(consol
     [entry] = granted(console, "OpsFiles")
 
     assert entry["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
-    assert entry["Resource"].endswith("OpsFilesLogGroup")
+    assert entry["Resource"].endswith(":log-group:OpsFilesLogGroup:*")
     assert list(functions["OpsFiles"]["Environment"]["Variables"]) == ["POWERTOOLS_SERVICE_NAME"]
 
 

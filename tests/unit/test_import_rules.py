@@ -60,7 +60,7 @@ MAY_USE = {  # room: the rooms of the package that it may know
     "models": {"errors", "jsons", "reasons", "settings", "net", "extend"},
     "aws": {"chance", "clock", "errors", "jsons", "extend", "durable", "models"},
     **{door: SHARED for door in DOORS},
-    "ops": SHARED | {"worker"},  # looks over what the worker has stored
+    "ops": SHARED | {"worker", "kernel"},  # looks over what both have stored
     "testing": {"errors", "extend", "jsons", "runtime", "schemas"},  # runs an executor as the runtime door does
 }
 FACES = {"executors", "policies", "event_hook", "executor_secrets", "seeds"}  # what users import, of extend

@@ -11,10 +11,10 @@ from kernel.http.edge import Line
 from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import ID_LENGTH, Body, Rule
-from kernel.http.views import agent_body, pause_body
 from piecework.kernel.edge import checked_id, natural
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.needs import AGENTS, OPERATORS, READERS
+from piecework.kernel.wire.views import agent_body, pause_body
 
 INTENTS: Final = ("invoke_tool", "wait", "complete", "fail")
 ERROR_BYTES: Final = 4_096

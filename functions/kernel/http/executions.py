@@ -11,7 +11,6 @@ from kernel.http.edge import Line, note
 from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import ID_LENGTH, Body, Id, Rule
-from kernel.http.views import approval_body, arguments_body, execution_body, reason_body, row_body
 from piecework.jsons import Json
 from piecework.kernel.edge import checked_id, moment, natural
 from piecework.kernel.errors import Invalid
@@ -23,6 +22,7 @@ from piecework.kernel.needs import APPROVERS, CANCELS, CLIENTS, FORGETS, READERS
 from piecework.kernel.service.bulk import OPEN
 from piecework.kernel.service.forgetting import REASON
 from piecework.kernel.wire.frames import event_body
+from piecework.kernel.wire.views import approval_body, arguments_body, execution_body, reason_body, row_body
 
 LIST_LIMIT: Final = 50
 LIST_MOST: Final = 200

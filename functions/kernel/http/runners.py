@@ -9,18 +9,18 @@ from starlette.responses import Response
 
 from kernel.http.agents import CURSOR as NEXT
 from kernel.http.agents import OWNERS_LIMIT, owners_limit
-from kernel.http.directory import link_to, page_of
 from kernel.http.documented import answers, asks, done, query, takes
 from kernel.http.doors import caller_of, door_of
 from kernel.http.edge import Line
 from kernel.http.reading import read
 from kernel.http.routes import Routes
 from kernel.http.shapes import Body, Id, Rule
-from kernel.http.views import runner_body
 from piecework.kernel.edge import MOMENT, checked_id
 from piecework.kernel.errors import NotFound
 from piecework.kernel.model.ports import ToolEntry
 from piecework.kernel.needs import ANY_ROLE, FORGETS_RUNNERS, READERS, RUNNERS
+from piecework.kernel.wire.directory import link_to, page_of
+from piecework.kernel.wire.views import runner_body
 
 MOST_TOOLS: Final = 1_000  # of one runner: each is a row of its own per connection
 MOST: Final = Rule(most=MOST_TOOLS)

@@ -8,13 +8,16 @@ from piecework.edge.roles import parse_roles
 from piecework.edge.tokens import parse_tokens
 from piecework.errors import SettingsError, Unavailable
 from piecework.ops.access import Access
-from piecework.ops.door import ROUTES, serve
+from piecework.ops.door import ROUTES as ALL_ROUTES
+from piecework.ops.door import serve
+from piecework.ops.kernel_routes import KERNEL
 from tests.support.ops.requests import an_event
 from tests.support.runtime.runtime_handlers import Context, Lines
 
 TOKENS = parse_tokens("ann=a-secret,bob=b-secret,cid=c-secret,dan=d-secret,eve=e-secret")
 ROLES = parse_roles("ann=viewer,bob=operator,cid=approver,dan=agent+client")
 ACCESS = Access(lambda: TOKENS, ROLES)
+ROUTES = {path: methods for path, methods in ALL_ROUTES.items() if not path.startswith(KERNEL)}  # whose roles differ
 READ_BY = {"a-secret": 200, "b-secret": 200, "c-secret": 200, "d-secret": 403, "e-secret": 200, "wrong": 401, "": 401}
 PATHS = [path.format(**dict.fromkeys(("key", "digest", "contract_id", "name", "event_id"), "x1")) for path in ROUTES]
 CLOSED = [path for path in PATHS if path != "/ops/health"]

@@ -9,9 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from piecework.edge.http import Request, Response
 from piecework.edge.ports import LambdaContext, Telemetry
-from piecework.edge.roles import Caller
+from piecework.edge.roles import Caller, Roles
 from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkError
 from piecework.jsons import Json, canonical
+from piecework.kernel.errors import KernelError
+from piecework.ops import kernel_routes
 from piecework.ops.access import READS, WRITES, Access, require
 
 STATUS: Final[Mapping[str, int]] = {
@@ -54,6 +56,15 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "/ops/pauses": ("GET",),
     "/ops/pause": ("POST",),
     "/ops/resume": ("POST",),
+    **kernel_routes.ROUTES,
+}
+KERNEL_CODES: Final[Mapping[str, str]] = {  # the kernel door's codes as this door says them
+    "VALIDATION_ERROR": "bad_request",
+    "UNAUTHORIZED": "unauthorized",
+    "FORBIDDEN": "forbidden",
+    "NOT_FOUND": "not_found",
+    "CONFLICT": "conflict",
+    "SERVICE_UNAVAILABLE": "unavailable",
 }
 BYTES: Final = {  # of evidence: a stranger's bytes, which a browser must not show in our origin
     "Content-Disposition": "attachment",
@@ -102,7 +113,8 @@ def matched(request: Request) -> tuple[str, dict[str, str]]:
         NotFound: the door does not have this path.
         MethodNotAllowed: it has the path for other methods.
     """
-    parts = f"/{request.path_params.get('proxy', '')}".split("/")
+    proxy = "{proxy+}"
+    parts = request.resource.replace(proxy, str(request.path_params.get("proxy", ""))).split("/")
     for route, allowed in ROUTES.items():
         named = _fit(route.split("/"), parts)
         if named is not None:
@@ -112,14 +124,25 @@ def matched(request: Request) -> tuple[str, dict[str, str]]:
     raise NotFound("this path does not exist; the operator's door is described in docs/ops.md")
 
 
+def needs(method: str, route: str) -> Roles:
+    """The roles of which a caller needs one."""
+    return kernel_routes.NEEDS.get((method, route), READS if method == "GET" else WRITES)
+
+
 def error_response(error: PieceworkError) -> Response:
     """The door's body, status and headers for a failure."""
-    status = STATUS.get(error.code, STATUS["internal"])
+    code = KERNEL_CODES.get(error.code, error.code)
+    code = code if code in STATUS else "internal"
+    status = STATUS[code]
     headers = {"Allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else {}
     headers |= {"WWW-Authenticate": 'Basic realm="piecework"'} if status == STATUS["unauthorized"] else {}
     headers |= {"Retry-After": "1"} if status in AGAIN else {}
-    code = error.code if error.code in STATUS else "internal"
-    return Response(status, canonical({"error": clean(error.message), "code": code}), headers, facts={"code": code})
+    body: dict[str, Json] = {"error": clean(error.message), "code": code}
+    if isinstance(error, KernelError):
+        body["error"] = clean(error.text)
+        headers |= error.headers
+        body |= {"details": error.details} if error.details else {}
+    return Response(status, canonical(body), headers, facts={"code": code})
 
 
 def clean(text: str) -> str:
@@ -132,7 +155,9 @@ def _answer(answers: Answers, route: str, asked: Asked, access: Access, facts: d
     if route != HEALTH:
         asked = asked._replace(caller=access.caller(asked.request.header("authorization")))
         facts["caller"] = asked.caller.name or None
-        require(asked.caller, READS if asked.request.method == "GET" else WRITES)
+        require(asked.caller, needs(asked.request.method, route))
+    if route not in answers:
+        raise NotFound("this stack has no kernel door")
     made = answers[route](asked)
     return made if isinstance(made, Response) else Response(200, canonical(made))
 

@@ -64,11 +64,22 @@ def policy_from(settings: PolicySettings, objects: Objects, layer: Path | None =
         return load_path(Path(settings.path))
     if settings.s3:
         return _from_s3(settings.s3, objects)
-    beside = layer or _executors()
-    for name in (LAYER_FILE, LAYER_FOLDER):
-        if beside and (beside / name).exists():
-            return load_path(beside / name)
-    return DEFAULTS[settings.default]
+    beside = _beside(layer)
+    return load_path(beside) if beside else DEFAULTS[settings.default]
+
+
+def texts_of(settings: PolicySettings, objects: Objects, layer: Path | None = None) -> dict[str, str]:
+    """The text of each file of that policy by name; none where it is a default.
+
+    Raises:
+        SettingsError: there is none at that place.
+    """
+    if settings.s3 and not settings.path:
+        contents = _objects(settings.s3, objects)
+    else:
+        path = Path(settings.path) if settings.path else _beside(layer)
+        contents = _files(path) if path else {}
+    return {name: data.decode("utf-8", "replace") for name, data in contents.items()}
 
 
 def load_path(path: Path) -> Policy:
@@ -77,11 +88,17 @@ def load_path(path: Path) -> Policy:
     Raises:
         PolicyInvalid: it cannot be read, or holds no policy.
     """
+    contents = _files(path)
+    return load_directory(contents) if path.is_dir() else load_file(contents[path.name], path.name)
+
+
+def _files(path: Path) -> Mapping[str, bytes]:
+    """The contents of a file, or of a directory's files, by name. Raises PolicyInvalid."""
     try:
-        if not path.is_dir():
-            return load_file(_content(path), path.name)
-        files = [file for file in sorted(path.iterdir()) if file.is_file() and not is_passed_over(file.name)]
-        return load_directory({file.name: _content(file) for file in files})
+        files = [path]
+        if path.is_dir():
+            files = [file for file in sorted(path.iterdir()) if file.is_file() and not is_passed_over(file.name)]
+        return {file.name: _content(file) for file in files}
     except OSError as error:
         raise PolicyInvalid(f"{path}: {error.strerror}") from None
 
@@ -92,14 +109,26 @@ def _content(path: Path) -> bytes:
 
 
 def _from_s3(address: str, objects: Objects) -> Policy:
+    contents = _objects(address, objects)
+    if not address.endswith(SUFFIXES):
+        return load_directory(contents)
+    name = address.rpartition("/")[2]
+    return load_file(contents[name], name)
+
+
+def _objects(address: str, objects: Objects) -> Mapping[str, bytes]:
     place = S3_ADDRESS.fullmatch(address)
     if not place:
         raise SettingsError("PIECEWORK_POLICY_S3 must read s3://bucket/key")
     bucket, key = place.groups()
-    if not key.endswith(SUFFIXES):
-        return load_directory(objects(bucket, key.rstrip("/") + "/"))
-    name = key.rpartition("/")[2]
-    return load_file(objects(bucket, key)[name], name)
+    return objects(bucket, key if key.endswith(SUFFIXES) else key.rstrip("/") + "/")
+
+
+def _beside(layer: Path | None) -> Path | None:
+    """The policy that lies beside the executors."""
+    beside = layer or _executors()
+    places = (beside / name for name in (LAYER_FILE, LAYER_FOLDER)) if beside else ()
+    return next((place for place in places if place.exists()), None)
 
 
 def _executors() -> Path | None:
