@@ -14,7 +14,7 @@ from local.gateway.routes import Function, api_of
 from local.gateway.sources import _invocation
 from piecework.webhooks.deliveries import Delivery, Try
 from piecework.webhooks.sending import GONE, Sender
-from piecework.webhooks.store import work_deliveries
+from piecework.webhooks.store import kernel_deliveries, work_deliveries
 from tests.support.aws_calls import folder
 from tests.support.machine import Aws
 
@@ -37,10 +37,20 @@ def sweep(embedded_aws: Aws) -> bytes:
 
 def stop(embedded_aws: Aws) -> str:
     """What the webhook function does when a seeker's server answers that it wants no more."""
+    return _stop(embedded_aws, "WebhookFunction", "PIECEWORK_WORK_TABLE", "WorkerApi")
+
+
+def stop_webhooks(embedded_aws: Aws) -> str:
+    """What the kernel door's sender does when a server of the operator's answers that it wants no more."""
+    return _stop(embedded_aws, "KernelWebhooksFunction", "PIECEWORK_KERNEL_TABLE", "KernelApi")
+
+
+def _stop(embedded_aws: Aws, name: str, table: str, api: str) -> str:
+    kept_in = {"WorkerApi": work_deliveries, "KernelApi": kernel_deliveries}[api]
 
     def handle(variables: dict[str, str]) -> str:
         client = aws.client("dynamodb", variables["AWS_ENDPOINT_URL"], embedded_aws.variables)
-        deliveries = work_deliveries(client, variables["PIECEWORK_WORK_TABLE"])
+        deliveries = kept_in(client, variables[table])
         sender = Sender(deliveries, lambda *_: GONE, lambda *_: None, lambda: 0)
         try:
             return sender.handle(Try(GONE_DELIVERY.owner_id, GONE_DELIVERY.event_id))
@@ -50,9 +60,9 @@ def stop(embedded_aws: Aws) -> str:
     async def act(function: Function, variables: dict[str, str]) -> str:
         return await asyncio.to_thread(handle, variables)
 
-    table = embedded_aws.template.of_type("AWS::Serverless::Function")["WebhookFunction"]["Environment"]["Variables"]
-    work_deliveries(embedded_aws.client("dynamodb"), table["PIECEWORK_WORK_TABLE"]).put(GONE_DELIVERY)
-    return asyncio.run(_recorded(embedded_aws, "WebhookFunction", act))
+    given = api_of(embedded_aws.template, api).functions[name].environment
+    kept_in(embedded_aws.client("dynamodb"), given[table]).put(GONE_DELIVERY)
+    return asyncio.run(_recorded(embedded_aws, name, act, api))
 
 
 def look_late(embedded_aws: Aws) -> None:

@@ -17,6 +17,7 @@ POLICY = b"""
 rules:
   - {id: gate, priority: 1, when: {tool_id: pay.refund}, then: {decision: require_approval, notify: people}}
   - {id: mail, priority: 2, when: {tool_id: mail.send}, then: {decision: allow}, rate_limit: {max: 9, window: 1m}}
+  - {id: out, priority: 3, when: {tool_id: pay.out}, then: {decision: require_approval, notify: "webhook:desk"}}
 default: {decision: allow}
 """
 LABEL, LABELS = "x" * 1_000, 200  # together over what an item keeps beside an execution
@@ -88,9 +89,10 @@ def finish_an_execution(http: httpx.Client) -> None:
             )
             report(http, next_of(jobs, "job.assigned"))
             assert next_of(told, "tool.result")["status"] == "succeeded"
-        intend(http, who, type="invoke_tool", tool_id="pay.refund")
-        signal(http, execution_id, "step.approve", {"step_id": next_approval(http), "approved": False})
-        next_of(told, "approval.resolved")
+        for gated in ("pay.refund", "pay.out"):
+            intend(http, who, type="invoke_tool", tool_id=gated)
+            signal(http, execution_id, "step.approve", {"step_id": next_approval(http), "approved": False})
+            next_of(told, "approval.resolved")
         signal(http, execution_id, "go", LARGE)
         intend(http, who, type="wait", signal_type="go")
         intend(http, who, type="complete", output=LARGE)

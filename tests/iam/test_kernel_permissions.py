@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.iam.alone import look_late
+from tests.iam.alone import look_late, stop_webhooks
 from tests.iam.kernel_driving import POLICY, drive
 from tests.support.aws_calls import recorded
 from tests.support.machine import wait_until
@@ -13,9 +13,11 @@ from tests.support.roles import EXCEPTIONS, KERNEL, grants_of, refused, statemen
 
 pytestmark = pytest.mark.slow  # waits for leases, graces and retention
 
-OURS = {"KernelFunction", "KernelStreamsFunction", "KernelDueFunction", "KernelNoticesFunction"}
+OURS = {f"Kernel{name}Function" for name in ("", "Streams", "Due", "Notices", "Webhooks")}
 OWN = Path(__file__).parent / "hosted"
 SECRET = "correct-horse-battery-staple"
+KEY = "whsec_" + "A" * 32
+TOLD = {("KernelNoticesFunction", "sns:Publish"), ("KernelWebhooksFunction", "sqs:SendMessage")}  # the next try
 TIMES = {
     "REBUNO_EXECUTION_TIMEOUT": "15s",
     "REBUNO_AGENT_TIMEOUT": "3s",
@@ -37,11 +39,14 @@ def calls(own_gateway):
     s3.put_object(Bucket=KERNEL["KernelPolicyBucket"], Key=KERNEL["KernelPolicyKey"], Body=POLICY)
     topic = own_gateway.aws.client("sns").create_topic(Name="approvals")["TopicArn"]
     assert topic == KERNEL["ApprovalsTopicArn"]
+    listed = f"desk=https://hooks.invalid/approvals {KEY}"  # a name that never resolves
+    webhooks = own_gateway.aws.client("secretsmanager").create_secret(Name="iam-webhooks", SecretString=listed)["ARN"]
     running = own_gateway(  # its short times would be the end of other tests' executions
         api="KernelApi",
         PIECEWORK_EXECUTORS_PATH=str(OWN),
         PIECEWORK_PARAM_DeployKernelDoor="true",
         PIECEWORK_PARAM_KernelTokensSecretArn=tokens,
+        PIECEWORK_PARAM_KernelWebhooksSecretArn=webhooks,
         **{
             f"PIECEWORK_PARAM_{name}": KERNEL[name]
             for name in ("KernelPolicyBucket", "KernelPolicyKey", "ApprovalsTopicArn")
@@ -50,9 +55,10 @@ def calls(own_gateway):
     )
     try:
         drive(running.url, SECRET)
-        wait_until(lambda: any(call.action == "sns:Publish" for call in recorded()), seconds=60)
+        wait_until(lambda: {(call.function, call.action) for call in recorded()} >= TOLD, seconds=60)
     finally:
         running.close()
+    assert stop_webhooks(own_gateway.aws) == "stopped"
     look_late(own_gateway.aws)
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 

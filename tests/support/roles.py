@@ -33,6 +33,7 @@ KERNEL = {
     "KernelPolicyBucket": "policies",
     "KernelPolicyKey": "kernel/policy.yaml",
     "ApprovalsTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:approvals",
+    "KernelWebhooksSecretArn": f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:webhooks-AbCdEf",
 }
 
 CONSOLE = {

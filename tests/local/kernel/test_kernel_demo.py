@@ -10,12 +10,18 @@ import pytest
 from local.aws import stop
 from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import ROOT
+from piecework.aws.table import THE_KERNEL, Table
+from piecework.jsons import loads
 from piecework_cli.main import main
 from tests.support.machine import wait_until
+from tests.support.worker.contracts import SECRET
 
 POLICY = """
 rules:
-  - {id: refund, priority: 1, when: {tool_id: pay.refund}, then: {decision: require_approval, reason: a person}}
+  - id: refund
+    priority: 1
+    when: {tool_id: pay.refund}
+    then: {decision: require_approval, reason: a person, notify: "webhook:desk"}
   - {id: demo, priority: 2, when: {agent_id: demo}, then: {decision: allow}}
 default: {decision: deny, reason: not on the list}
 """
@@ -26,7 +32,13 @@ def kernel(own_gateway, tmp_path_factory):
     """A kernel door with a demo agent and a demo runner connected to it."""
     policy = tmp_path_factory.mktemp("policy") / "policy.yaml"
     policy.write_text(POLICY)
-    running = own_gateway(api="KernelApi", PIECEWORK_PARAM_DeployKernelDoor="true", PIECEWORK_POLICY=str(policy))
+    running = own_gateway(
+        api="KernelApi",
+        PIECEWORK_PARAM_DeployKernelDoor="true",
+        PIECEWORK_POLICY=str(policy),
+        PIECEWORK_SWEEP_SECONDS="1",
+        PIECEWORK_KERNEL_WEBHOOKS=f"desk=https://hooks.invalid/approvals {SECRET}",  # a name that never resolves
+    )
     command = dying_with_parent("exec", sys.executable, "-m", "local.demo_kernel", "--url", running.url)
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ}, start_new_session=True)
     yield running
@@ -100,6 +112,21 @@ def test_a_hosted_agent_waits_for_a_person_without_a_process(kernel, operator, c
         "receipt": receipt,
     }
     wait_until(lambda: execution_id not in listed(operator, capsys))
+
+
+def test_a_webhook_about_a_waiting_approval_is_tried_without_holding_anything_up(kernel, own_gateway):
+    execution_id = create(kernel, "refund_desk", {"order": "A-19", "cents": 4200})
+    table = own_gateway.aws.template.physical_name("KernelTable")
+
+    def webhooks():
+        rows = Table(own_gateway.aws.client("dynamodb"), table, THE_KERNEL).query(f"WEBHOOK#{execution_id}")
+        return [(row["name"], row["attempt"], loads(row["tries"])) for row in rows if "tries" in row]
+
+    wait_until(webhooks)
+
+    [(name, attempt, [[first, status, _]])] = webhooks()
+    assert (name, attempt, first, status) == ("desk", 2, 1, None)
+    assert shown(kernel, execution_id)["status"] == "blocked"
 
 
 def test_a_denial_of_the_command_reaches_the_hosted_agent(kernel, operator, capsys):

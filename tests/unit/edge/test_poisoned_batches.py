@@ -15,11 +15,13 @@ from tests.support.kernel.functions import kernel_function
 from tests.support.worker.handlers import worker_function
 
 WORKER = ("worker.due.app", "worker.task.app", "worker.webhook.app")
-KERNEL = ("kernel.due.app", "kernel.hosted.app")
+KERNEL = ("kernel.due.app", "kernel.hosted.app", "kernel.notices.app", "kernel.webhooks.app")
 GOOD = {
     "worker.due.app": {"kind": "task", "contract_id": "ctr_a", "due_ms": START_MS},
     "kernel.due.app": {"kind": "kernel", "id": "an execution", "due_ms": START_MS},
     "kernel.hosted.app": {"execution_id": "an execution"},
+    "kernel.notices.app": {"kind": "kernel-notice", "id": "needed.e.s", "due_ms": START_MS},
+    "kernel.webhooks.app": {"execution_id": "an execution", "event_id": "n", "attempt": 1},
     "worker.task.app": {"kind": "task", "contract_id": "ctr_a", "due_ms": START_MS},
     "worker.webhook.app": {"contract_id": "ctr_a", "event_id": "evt", "attempt": 1},
 }
@@ -51,6 +53,8 @@ class Function:
     def _of_kernel(self, name: str) -> Any:
         parts = {
             "liveness": SimpleNamespace(check=lambda due: self.seen.append(due.id)),
+            "notices": SimpleNamespace(tell=lambda due: self.seen.append(due.id)),
+            "sender": SimpleNamespace(handle=lambda wanted: self.seen.append(wanted.owner_id)),
             "hosted": SimpleNamespace(run_turn=lambda execution_id, until_ms: self.seen.append(execution_id)),
         }
         with kernel_function(name.split(".")[1], clock=lambda: START_MS, telemetry=self.telemetry, **parts) as app:
