@@ -1,4 +1,7 @@
-"""What the worker writes is what the operator's door reads: indexes, moves of money, webhooks, the ledger."""
+"""What the worker writes is what the operator's door reads: indexes, moves of money, webhooks, the ledger.
+
+The same holds for the worker's stores and the door's rows in DynamoDB, and for those in memory.
+"""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -10,32 +13,61 @@ from piecework.ops.store.worker_rows import WorkerRowsTable
 from piecework.ops.tasks import DeliveryHead
 from piecework.webhooks.deliveries import Delivery, DeliveryState
 from piecework.webhooks.store import work_deliveries
+from piecework.worker.contract.contracts import KEPT_MS
 from piecework.worker.record.executions import LedgerRow, Moved
 from piecework.worker.record.states import State
 from piecework.worker.record.values import Lease
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.executions_table import ExecutionsTable
 from tests.support.fakes import START_MS, FakeClock
-from tests.support.ops.tasks import a_task
+from tests.support.ops.tasks import FakeWorkerRows, KeptExecutions, ListedContracts, a_task
 
 RECEIPT = {"success": True, "transaction": "0xabc", "network": "base", "payer": "0xfrom"}
 DAY = START_MS // DAY_MS
 
 
 class Place:
-    def __init__(self, aws):
-        self.client, self.clock = aws.client("dynamodb"), FakeClock()
-        self.work, self.contracts = aws.new_table("WorkTable"), aws.new_table("ContractsTable")
-        self.executions = ExecutionsTable(self.client, self.work, aws.new_table("DueTable"), self.clock)
-        self.rows = WorkerRowsTable(self.client, self.work, self.contracts)
+    """Stores of the worker, and the rows that the door reads."""
+
+    def __init__(self, clock, executions, contracts, deliveries, rows):
+        self.clock, self.executions, self.contracts = clock, executions, contracts
+        self.deliveries, self.rows = deliveries, rows
 
     def listed(self, rows, day=DAY):
         return [row["pk"] for shard in SHARDS for row in rows.rows(day, shard, "", 8)]
 
+    def sweep(self, now_s):
+        """Remove what has outlived its time."""
+        self.rows.sweep(now_s)
 
-@pytest.fixture
-def place(embedded_aws):
-    return Place(embedded_aws)
+
+class InDynamoDB(Place):
+    def __init__(self, aws):
+        self.client, clock = aws.client("dynamodb"), FakeClock()
+        self.work, contracts = aws.new_table("WorkTable"), aws.new_table("ContractsTable")
+        super().__init__(
+            clock,
+            ExecutionsTable(self.client, self.work, aws.new_table("DueTable"), clock),
+            ContractsTable(self.client, contracts, clock),
+            work_deliveries(self.client, self.work, clock),
+            WorkerRowsTable(self.client, self.work, contracts),
+        )
+
+    def sweep(self, now_s):
+        """As DynamoDB does by itself."""
+        for row in self.client.scan(TableName=self.work)["Items"]:
+            if "expires_at" in row and int(row["expires_at"]["N"]) < now_s:
+                self.client.delete_item(TableName=self.work, Key={name: row[name] for name in ("pk", "sk")})
+
+
+def in_memory():
+    rows, clock = FakeWorkerRows(), FakeClock()
+    return Place(clock, KeptExecutions(rows, clock), ListedContracts(rows, clock), rows.hooks, rows)
+
+
+@pytest.fixture(params=["fake", "dynamodb"])
+def place(request):
+    return in_memory() if request.param == "fake" else InDynamoDB(request.getfixturevalue("embedded_aws"))
 
 
 def settled(place, contract_id="ctr_1"):
@@ -99,7 +131,7 @@ def test_money_that_came_is_found_by_its_day_and_what_is_owed_beside_it(place):
 def test_money_that_came_stays_in_the_ledger_when_its_task_is_gone_as_what_is_owed_does(place):
     paid = settled(place)
     place.executions.add_debt(LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "base", "0xw", START_MS))
-    sweep(place, paid.expires_at + 1)
+    place.sweep(paid.expires_at + 1)
 
     assert place.rows.executions(["ctr_1"]) == {}
     assert [move.payment for move in place.rows.moves("ctr_1", 9)] == ["released", "settled"]
@@ -123,7 +155,7 @@ def test_a_released_payment_that_was_taken_all_the_same_has_come_as_it_is_owed_b
 
 def test_a_later_task_of_the_same_contract_id_leaves_the_money_of_an_earlier_one_in_the_ledger(place):
     paid = settled(place)
-    sweep(place, paid.expires_at + 1)
+    place.sweep(paid.expires_at + 1)
     place.clock.move(100 * 86_400)
     again = replace(a_task("ctr_1"), payment=replace(a_task("ctr_1").payment, claim_key="8453/0xasset/0xfrom/0xother"))
     place.executions.claim(None, again)
@@ -135,16 +167,8 @@ def test_a_later_task_of_the_same_contract_id_leaves_the_money_of_an_earlier_one
     assert len(place.rows.received(DAY, 9)) == len(place.rows.received(DAY + 100, 9)) == 1
 
 
-def sweep(place, now_s):
-    """Remove what has outlived its time, as DynamoDB does by itself."""
-    rows = place.client.scan(TableName=place.work)["Items"]
-    for row in rows:
-        if "expires_at" in row and int(row["expires_at"]["N"]) < now_s:
-            place.client.delete_item(TableName=place.work, Key={name: row[name] for name in ("pk", "sk")})
-
-
 def test_webhooks_are_read_without_their_bodies_secrets_and_the_paths_of_their_addresses(place):
-    deliveries = work_deliveries(place.client, place.work, place.clock)
+    deliveries = place.deliveries
     delivery = Delivery("ctr_1", "evt_1", "https://seeker.example/hook/secret", b"body", "whsec_x")
     deliveries.put(delivery)
     deliveries.note(delivery, replace(delivery, state=DeliveryState.GIVEN_UP, attempt=9))
@@ -159,9 +183,37 @@ def test_a_contract_is_listed_from_its_registration_on(place):
 
     document = a_contract(START_MS, contract_id=f"ctr_{uuid4().hex[:12]}")
     record = record_of(document, None, attempts=3, source="api", stored_at_ms=START_MS)
-    table = ContractsTable(place.client, place.contracts, place.clock)
-    assert (table.put(record), table.put(record)) == ("new", "same")
+    assert (place.contracts.put(record), place.contracts.put(record)) == ("new", "same")
 
-    assert place.listed(place.rows.contracts) == [record.contract_id]
-    head = place.rows.heads([record.contract_id, "ctr_9"])[record.contract_id]
+    assert place.listed(place.rows.contracts) == [record.contract_id] and place.listed(place.rows.tasks) == []
+    [head] = place.rows.heads([record.contract_id, "ctr_9"]).values()
     assert (head.stored_at_ms, head.source, head.hash) == (START_MS, "api", record.hash)
+    assert head.expires_at == (record.deadline_ms + KEPT_MS) // 1000
+
+
+def test_only_the_move_by_which_money_came_counts_as_received(place):
+    """A later change of a payment that was settled already is a move too, and brings no money."""
+    paid = settled(place)
+    place.clock.move(1)
+    later = replace(paid, version=paid.version + 1, settlement=replace(paid.settlement, looks=9))
+    place.executions.move(paid, later)
+
+    assert [move.payment for move in place.rows.moves("ctr_1", 9)] == ["settled", "settled", "settling", "authorized"]
+    assert [move.version for move in place.rows.received(DAY, 9)] == [paid.version]
+
+
+def test_what_is_owed_is_in_the_order_of_its_time_and_so_many(place):
+    row = LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "base", "0xw", DAY * DAY_MS)
+    for at_ms in (30, 10, 20):
+        place.executions.add_debt(replace(row, at_ms=row.at_ms + at_ms))
+
+    assert [owed.at_ms - row.at_ms for owed in place.rows.owed(DAY, 2)] == [10, 20]
+    assert [came.at_ms - row.at_ms for came in place.rows.received(DAY, 9)] == [10, 20, 30]
+
+
+def test_webhooks_come_in_the_order_of_their_ids_and_so_many(place):
+    for number in (3, 1, 2):
+        place.deliveries.put(Delivery("ctr_1", f"evt_{number}", "https://seeker.example/hook", b""))
+    place.deliveries.put(Delivery("ctr_2", "evt_0", "https://seeker.example/hook", b""))
+
+    assert [head.event_id for head in place.rows.deliveries("ctr_1", 2)] == ["evt_1", "evt_2"]

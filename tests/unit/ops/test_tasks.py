@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from piecework.errors import BadRequest, Forbidden, NotFound
-from piecework.ops.tasks import MOST_LEDGER_ROWS, MOST_MOVES, ContractHead, DeliveryHead, TaskViews
+from piecework.ops.tasks import MOST_LEDGER_ROWS, MOST_MOVES, ContractHead, TaskViews
+from piecework.webhooks.deliveries import Delivery, DeliveryState, Made
 from piecework.worker.record.executions import LedgerRow
 from piecework.worker.record.moves import MoneyMove
 from piecework.worker.record.states import State
@@ -15,6 +16,7 @@ from tests.support.ops.tasks import FakeWorkerRows, a_task
 
 TRIES = [{"attempt": 9, "status": None, "at_ms": 5}]
 BASE = "eip155:8453"
+GIVEN_UP = DeliveryState.GIVEN_UP
 MOVE = replace(MoneyMove.between(None, a_task(), START_MS), payment="settled", transaction="0xabc")
 
 
@@ -30,6 +32,10 @@ class Bench:
 @pytest.fixture
 def bench():
     return Bench()
+
+
+def of_versions(many):
+    return [replace(MOVE, version=version) for version in range(1, many + 1)]
 
 
 def ids(page):
@@ -96,8 +102,10 @@ def test_a_contract_whose_task_may_have_been_kept_no_longer_is_not_said_to_be_un
 
 def test_one_task_shows_its_money_and_webhooks_and_neither_work_nor_what_opens_it(bench):
     bench.rows.add(a_task())
-    bench.rows.of_money["ctr_1"] = [MOVE, replace(MOVE, version=2)]
-    bench.rows.sent["ctr_1"] = [DeliveryHead("evt_1", "seeker.example", "given_up", 9, ((9, None, 5),))]
+    bench.rows.keep(MOVE, replace(MOVE, version=2))
+    bench.rows.hooks.put(
+        Delivery("ctr_1", "evt_1", "https://seeker.example/s3cret", b"", None, GIVEN_UP, 9, (Made(9, None, 5),))
+    )
 
     found = bench.views.task(VIEWER, "ctr_1")
 
@@ -112,16 +120,16 @@ def test_one_task_shows_its_money_and_webhooks_and_neither_work_nor_what_opens_i
 
 def test_more_moves_than_are_shown_are_said(bench):
     bench.rows.add(a_task())
-    bench.rows.of_money["ctr_1"] = [MOVE] * (MOST_MOVES + 1)
+    bench.rows.keep(*of_versions(MOST_MOVES + 1))
 
     found = bench.views.task(VIEWER, "ctr_1")
     assert len(found["moves"]) == MOST_MOVES and found["has_more_moves"] is True
 
 
 def test_the_ledger_of_a_day_sets_what_came_beside_what_is_owed(bench):
-    bench.rows.of_money["ctr_1"] = [MOVE, replace(MOVE, at_ms=START_MS - 86_400_000)]
+    bench.rows.keep(MOVE, replace(MOVE, at_ms=START_MS - 86_400_000))
     row = LedgerRow("platform_fee_due", "ctr_1", "task_secret", 1, 75, "eip155:8453", "0xw", START_MS)
-    bench.rows.debts += [row, replace(row, kind="refund_due", atomic=1500), replace(row, at_ms=START_MS - 86_400_000)]
+    bench.rows.owe(row, replace(row, kind="refund_due", atomic=1500), replace(row, at_ms=START_MS - 86_400_000))
 
     found = bench.ask("ledger", day="2027-01-15")
 
@@ -132,9 +140,9 @@ def test_the_ledger_of_a_day_sets_what_came_beside_what_is_owed(bench):
 
 
 def test_the_ledger_adds_up_each_chain_alone_so_that_test_money_is_not_taken_for_money(bench):
-    testnet = replace(MOVE, network="eip155:84532", atomic=7)
-    bench.rows.of_money["ctr_1"] = [MOVE, testnet, testnet, replace(MOVE, network="", atomic=None)]
-    bench.rows.debts += [LedgerRow("refund_due", "ctr_1", "task_1", 1, 3, "eip155:84532", "0xw", START_MS)]
+    testnet, other = (replace(MOVE, network="eip155:84532", atomic=7, version=version) for version in (2, 3))
+    bench.rows.keep(MOVE, testnet, other, replace(MOVE, network="", atomic=None, version=4))
+    bench.rows.owe(LedgerRow("refund_due", "ctr_1", "task_1", 1, 3, "eip155:84532", "0xw", START_MS))
 
     found = bench.ask("ledger")
 
@@ -151,7 +159,7 @@ def test_a_day_without_money_has_no_totals(bench):
 
 
 def test_a_ledger_that_is_cut_says_that_its_totals_are_not_all(bench):
-    bench.rows.of_money["ctr_1"] = [MOVE] * (MOST_LEDGER_ROWS + 1)
+    bench.rows.keep(*of_versions(MOST_LEDGER_ROWS + 1))
 
     found = bench.ask("ledger")
     assert found["is_complete"] is False and len(found["received"]) == MOST_LEDGER_ROWS
