@@ -59,13 +59,20 @@ demo-hire: .venv/$(STAMP) .venv-seekers/$(STAMP) ## Hire the worker of a running
 test: environments ## Run the tests (build/junit.xml)
 	@mkdir -p build
 	$(PYTEST) --junitxml=build/junit.xml $(PYTEST_ARGS)
+	@$(PY) -m tests.browser.chromium
 
 .PHONY: test-all
 test-all: test ## Run all tests: those of `make test`, then the slow ones (build/junit-slow.xml)
 	$(PYTEST) -m slow --junitxml=build/junit-slow.xml $(PYTEST_ARGS)
+	@$(PY) -m tests.browser.chromium
+
+.PHONY: test-browser
+test-browser: $(ENVS) build/node/$(STAMP) ## Run the tests of the console in Chromium alone (build/junit-browser.xml, build/screens)
+	$(PY) -m pytest -q tests/browser -m "slow or not slow" --junitxml=build/junit-browser.xml $(PYTEST_ARGS)
+	@$(PY) -m tests.browser.chromium
 
 .PHONY: check
-check: .venv/$(STAMP) .venv-sam/$(STAMP) ## Format, lint, types, template, OpenAPI drift
+check: .venv/$(STAMP) .venv-sam/$(STAMP) build/node/$(STAMP) ## Format, lint, types, template, OpenAPI drift
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	$(PY) -m mypy
@@ -73,6 +80,7 @@ check: .venv/$(STAMP) .venv-sam/$(STAMP) ## Format, lint, types, template, OpenA
 	AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-us-east-1} $(SAM) validate --lint --template template.yaml
 	PYTHONPATH=layers/piecework:layers $(PY) -m piecework.extend.manifest --check
 	$(PY) -m local.openapi --check
+	$(PY) -m local.openapi.types
 
 .PHONY: format
 format: .venv/$(STAMP) ## Format the code

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 CHROMIUM: Final = "PIECEWORK_CHROMIUM"  # the path of another one than that on PATH
+REQUIRED: Final = "PIECEWORK_BROWSER_TESTS"  # `required`: what is missing fails them, instead of leaving them out
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 LEFT_OUT: Final = (
     "browser tests were left out: there is no Chromium here. On Debian: apt install chromium;"

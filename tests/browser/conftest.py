@@ -18,11 +18,10 @@ from local import aws
 from local.gateway.lambdas.variables import ROOT
 from local.gateway.sessions import LINK, ONCE, SECRET
 from local.template import Template
-from tests.browser.chromium import LEFT_OUT, find_chromium
+from tests.browser.chromium import LEFT_OUT, REQUIRED, find_chromium
 from tests.browser.seeds import Seeded, seed
 from tests.support.machine import Aws, Gateways, RunningGateway, free_port
 
-REQUIRED = "PIECEWORK_BROWSER_TESTS"  # `required`: without Chromium they fail instead of being left out
 DOORS = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true", "DeployConsole": "true"}
 TOKENS = "local=local-secret,ann=ann-secret,vic=vic-secret"
 ROLES = "local=operator+approver+viewer,ann=operator,vic=viewer"

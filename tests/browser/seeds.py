@@ -3,20 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
+from piecework.durable.pieces import piece_key
 from tests.support.machine import Aws, RunningGateway
 from tests.support.runtime.requests import a_scripted_request, execute
 
-HOSTILE = "<img src=x onerror=alert(1)>\"'`${7*7}{{7*7}}</script><script>document.title='owned'</script>"
+HOSTILE = "<img src=x onerror=alert(1)>\"'`${7*7}</script><script>document.title=1//"  # 80 bytes are kept
 DEAD_LETTERS = "piecework-task-dead-letters"
 
 
 @dataclass(frozen=True)
 class Seeded:
-    """Ids of what was seeded, by the names that tests use."""
+    """What was seeded, by the names that tests use: `whole`, `changed` (in the bucket) and `hostile`."""
 
-    whole: dict[str, str]  # a piece whose evidence is as it was recorded
-    changed: dict[str, str]  # one whose evidence was changed in the bucket
-    hostile: dict[str, str]
+    keys: dict[str, str]  # of pieces
 
 
 def seed(runtime: RunningGateway, emulated: Aws) -> Seeded:
@@ -28,16 +27,17 @@ def seed(runtime: RunningGateway, emulated: Aws) -> Seeded:
     sqs = emulated.client("sqs")
     url = sqs.get_queue_url(QueueName=DEAD_LETTERS)["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody=f'{{"kind":"nothing","of":"{HOSTILE[:30]}"}}')
-    return Seeded(whole, changed, hostile)
+    return Seeded({"whole": whole, "changed": changed, "hostile": hostile})
 
 
-def _piece(runtime: RunningGateway, *, ids: str = "", **script: Any) -> dict[str, str]:
+def _piece(runtime: RunningGateway, *, ids: str = "", **script: Any) -> str:
+    """A new piece's key."""
     request = a_scripted_request({"output": {"answer": "42"}, **script})
     if ids:
-        request |= {"task_id": f"{request['task_id']}{ids}"}
+        request |= {"task_id": ids}
     answer = execute(runtime, request)
     assert answer.status_code == 200, answer.text
-    return {name: request[name] for name in ("task_id", "execution_id", "attempt_id")}
+    return piece_key("runtime", "anonymous", *(request[name] for name in ("task_id", "execution_id", "attempt_id")))
 
 
 def _overwrite(emulated: Aws, old: bytes, new: bytes) -> None:

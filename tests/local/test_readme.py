@@ -24,7 +24,9 @@ def test_the_commands_a_newcomer_needs_come_first():
 
 def test_continuous_integration_checks_and_tests_and_the_slow_tests_run_nothing_twice():
     lines = (ROOT / ".ci/run").read_text("utf-8").splitlines()
-    commands = [line.removeprefix("exec ").partition(" #")[0].split() for line in lines if "make " in line]
+    commands = [
+        line.removeprefix("exec ").partition(" #")[0].split() for line in lines if re.match("(exec )?make ", line)
+    ]
     alone = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     shown = "".join(
         subprocess.run([*command, "-n"], cwd=ROOT, env=alone, capture_output=True, text=True, check=True).stdout
@@ -37,6 +39,44 @@ def test_continuous_integration_checks_and_tests_and_the_slow_tests_run_nothing_
         ["--junitxml=build/junit.xml"],
         ["-m", "slow", "--junitxml=build/junit-slow.xml"],
     ]
+
+
+def run_chromium(command: list[str], **env: str) -> str:
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def test_where_chromium_is_missing_the_last_line_says_so_and_continuous_integration_installs_it_and_fails():
+    find = [sys.executable, "-m", "tests.browser.chromium"]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    run = (ROOT / ".ci/run").read_text("utf-8")
+
+    assert "apt install chromium" in run_chromium(find, PATH="/nowhere")
+    assert "apt install chromium" in run_chromium(find, PIECEWORK_CHROMIUM="/nowhere/chromium")
+    assert run_chromium(find, PIECEWORK_CHROMIUM=sys.executable) == ""
+    for target in ("test", "test-all", "test-browser"):
+        recipe = makefile.partition(f"\n{target}: ")[2].partition("\n\n")[0]
+        assert recipe.endswith("@$(PY) -m tests.browser.chromium"), target
+    assert "PIECEWORK_BROWSER_TESTS=required" in run and "apt-get install" in run
+
+
+@pytest.mark.parametrize(("required", "ended"), [("required", "1 error"), ("", "1 skipped")])
+def test_browser_tests_fail_without_chromium_only_where_they_are_required(required, ended):
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/browser/test_journeys.py",
+        "-k",
+        "once",
+    ]
+    env = {"PATH": "/nowhere", "PIECEWORK_BROWSER_TESTS": required}
+
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+    assert ended in done.stdout and (done.returncode == 0) is (required == ""), done.stdout
 
 
 @pytest.fixture(scope="module")

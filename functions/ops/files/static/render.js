@@ -10,7 +10,8 @@ const ADDRESSES = new Set(["href", "src", "action", "formaction", "xlink:href", 
 const PROPERTIES = new Set(["value", "checked", "selected", "open", "indeterminate", "disabled"]);
 const REFUSED = /^[.?@]?(on.*|style|srcdoc)$/;
 // Only this module has the policy, and gives it the strings of templates alone.
-const policy = globalThis.trustedTypes?.createPolicy("piecework", { createHTML: (/** @type {string} */ text) => text });
+const { trustedTypes } = /** @type {any} */ (globalThis);
+const policy = trustedTypes?.createPolicy("piecework", { createHTML: (/** @type {string} */ text) => text });
 
 /** @typedef {{ node: number, name: string, pieces: string[], holes: number[] }} Spot a place of holes; a child has no name */
 const parsed = /** @type {WeakMap<object, { content: DocumentFragment, spots: Spot[] }>} */ (new WeakMap());
