@@ -23,7 +23,7 @@ from local.gateway.lambdas.variables import (
 )
 from local.parameters import Refused, check_values
 from piecework.edge.roles import parse_roles
-from piecework.edge.tokens import parse_tokens
+from piecework.edge.tokens import SHARED, parse_tokens, sharing
 from piecework.errors import PieceworkError
 from piecework.kernel.policy.sources import load_path
 
@@ -83,6 +83,12 @@ def check_tokens(env: Mapping[str, str]) -> None:
             parse_tokens(env.get(name, ""))
         except PieceworkError as error:
             raise NotStarted(f"{name}: {error.message}") from error
+
+
+def shared_secrets(env: Mapping[str, str]) -> list[str]:
+    """A sentence for each secret that several names of a door have: by Bearer alone it is the first of them."""
+    doors = ((name, parse_tokens(env.get(name, ""))) for name in (TOKENS, *OWN_TOKENS))
+    return [f"{name}: {names} share a secret. {SHARED}" for name, tokens in doors for names in sharing(tokens)]
 
 
 def check_roles(env: Mapping[str, str]) -> None:

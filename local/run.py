@@ -36,6 +36,7 @@ from local.preflight import (
     policy_path,
     port_base,
     roles_of,
+    shared_secrets,
 )
 from local.template import REGION, Template, read
 from piecework.edge.tokens import parse_tokens
@@ -54,6 +55,7 @@ DEPLOYED: Final[Mapping[str, str]] = {  # unless the environment sets it
     f"{PARAMETER_PREFIX}DeployWorkerDoor": "true",
     f"{PARAMETER_PREFIX}DeployKernelDoor": "true",
     f"{PARAMETER_PREFIX}DeployConsole": "true",
+    f"{PARAMETER_PREFIX}LedgerCompleteFrom": "1970-01-01",  # all data is of this code
     f"{PARAMETER_PREFIX}KernelRotation": "0",  # here a client that leaves is seen at once
     **dict.fromkeys(DEFAULT_EXECUTORS, "echo"),  # a deployment has no default until its operator sets one
     "PIECEWORK_POLICY_DEFAULT": "permissive",
@@ -114,6 +116,8 @@ def _checked(env: dict[str, str]) -> Template:
     check_environments(env)
     check_tokens(env)
     check_roles(env)
+    for warning in shared_secrets(env):
+        print(warning, file=sys.stderr, flush=True)
     env[POLICY] = policy_path(env)
     for broken in broken_executors(env):
         print(f"executor not served: {broken}", file=sys.stderr, flush=True)

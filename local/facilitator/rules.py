@@ -122,11 +122,9 @@ def typed_transfer(authorization: Mapping[str, Any], token: Token) -> dict[str, 
 
 
 def _signer(payload: Mapping[str, Any], token: Token) -> str:
-    typed = typed_transfer(payload["payload"]["authorization"], token)
+    signed, signature = typed_transfer(payload["payload"]["authorization"], token), payload["payload"]["signature"]
     try:
-        signer = Account.recover_message(
-            encode_typed_data(full_message=typed), signature=payload["payload"]["signature"]
-        )
+        signer = Account.recover_message(encode_typed_data(full_message=signed), signature=signature)
     except Exception:  # noqa: BLE001  # any error of the library means a wrong signature
         return ""
     return str(signer).lower()

@@ -156,7 +156,8 @@ LEDGER: Final = an_object(
         "received": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": MOVE},
         "owed": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": OWED},
         "totals_atomic": {"type": "object", "additionalProperties": an_object(dict.fromkeys(TOTALS, SUM))},
-        "is_complete": SWITCH,
+        "is_complete": {"type": ["boolean", "null"]},
+        "complete_from": {"type": ["string", "null"], "format": "date"},
         "without_amount": COUNT,
     }
 )

@@ -56,6 +56,7 @@ def console(gateway, embedded_aws, facilitator):
         FACILITATOR_URL=facilitator.url,
         PIECEWORK_PARAM_KernelPolicyBucket="policies",
         PIECEWORK_PARAM_KernelPolicyKey="kernel/policy.yaml",
+        PIECEWORK_PARAM_LedgerCompleteFrom="2026-01-01",
     )
     running.http.headers["Authorization"] = f"Bearer {SECRET}"
     return running

@@ -64,6 +64,15 @@ def test_it_cannot_be_deployed_without_tokens(raw_template):
     check_rules(raw_template, alone)
 
 
+@pytest.mark.parametrize("text", ["2026-13-01", "2026-1-1", "today", "2026-01-01 "])
+def test_the_ledgers_first_day_is_a_day(raw_template, load_template, text):
+    with pytest.raises(Refused, match="LedgerCompleteFrom"):
+        check_values(raw_template, {"LedgerCompleteFrom": text})
+    template = load_template(**CONFIGURED, LedgerCompleteFrom="2026-11-30")
+    variables = template.of_type("AWS::Serverless::Function")["OpsReadingFunction"]["Environment"]["Variables"]
+    assert variables["PIECEWORK_LEDGER_COMPLETE_FROM"] == "2026-11-30"
+
+
 @pytest.mark.parametrize("text", ["ann=king", "ann", "ann=viewer,", "=viewer", "ann=viewer+"])
 def test_roles_that_do_not_exist_are_refused_before_the_deployment(raw_template, text):
     with pytest.raises(Refused, match="OpsTokenRoles"):

@@ -196,7 +196,8 @@ def test_the_ledger_of_the_day_shows_what_became_owed_and_no_move_that_nobody_ke
                 an_owed_row("completed", "platform_fee_due", "50000", WORKS),
             ],
             "totals_atomic": {"eip155:8453": totals},
-            "is_complete": True,
+            "is_complete": None,
+            "complete_from": None,
             "without_amount": 0,
         },
     )

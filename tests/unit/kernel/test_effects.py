@@ -4,7 +4,10 @@ import logging
 
 import pytest
 
-from piecework.errors import Unavailable
+from piecework.errors import Internal, Unavailable
+from piecework.kernel.errors import Conflict, NotFound
+from piecework.kernel.errors import Internal as KernelInternal
+from piecework.kernel.service.meeting import met
 from tests.support.kernel.house import FOR_EVER, House
 from tests.support.kernel.stage import KernelStage
 
@@ -61,3 +64,25 @@ def test_a_creation_is_answered_as_its_offer_left_it():
 
     assert view.execution.session.consumer_id == "one"
     assert view.execution == stage.store.executions.read(view.execution.id).execution
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (NotFound("execution e"), []),
+        (Conflict("moved"), []),
+        (KernelInternal(), ["a job was not handed over"]),
+        (Internal("x"), ["a job was not handed over"]),
+        (KeyError("x"), ["a job was not handed over"]),
+    ],
+)
+def test_what_one_execution_meets_ends_nothing_else_and_hides_no_bug(caplog, trouble, told):
+    with met("a job was not handed over"):
+        raise trouble
+
+    assert caplog.messages == told and all(record.exc_info for record in caplog.records)
+
+
+def test_a_store_out_of_reach_is_out_of_reach_for_all():
+    with pytest.raises(Unavailable), met("x"):
+        raise Unavailable("x")

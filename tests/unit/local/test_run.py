@@ -78,6 +78,15 @@ def test_the_demo_takes_tokens_that_have_its_roles(tokens, roles, secrets):
     assert (secret_of(Role.AGENT, env), secret_of(Role.RUNNER, env)) == secrets
 
 
+def test_a_secret_that_two_names_share_is_told_by_its_door_and_the_names_alone():
+    from local.preflight import shared_secrets
+
+    env = {"PIECEWORK_OPS_TOKENS": "ann=hunter2,bob=hunter2,cid=x", "PIECEWORK_KERNEL_TOKENS": "a=1,a=2"}
+    [told] = shared_secrets(env)
+
+    assert told.startswith("PIECEWORK_OPS_TOKENS: ann, bob share a secret.") and "hunter2" not in told
+
+
 @pytest.mark.parametrize("name", ["PIECEWORK_RUNTIME_TOKENS", "PIECEWORK_KERNEL_TOKENS", "PIECEWORK_OPS_TOKENS"])
 @pytest.mark.parametrize("text", [",", " ", "kernel", "=s3cret"])
 def test_tokens_that_cannot_be_read_are_a_mistake_that_is_told_before_anything_starts(name, text):

@@ -10,6 +10,7 @@ import pytest
 
 from piecework.net.addresses import AddressRefused, is_public, parse_target, resolve_name, vet
 from piecework.net.fetching import BodyTooLarge, Fetcher, FetchTimedOut, Unreachable
+from piecework.net.lookups import Deadline, look_up
 from tests.support.servers import BIG, BODY, CERTIFICATE, NAME, strange_server
 
 
@@ -267,3 +268,12 @@ def test_no_thread_outlives_its_request(server):
 
 def is_serving(thread):
     return "process_request_thread" in thread.name
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_look_up_that_ends_without_an_answer_is_no_name_without_addresses():
+    def leaves(host, port):
+        raise SystemExit
+
+    with pytest.raises(OSError, match="without an answer"):
+        look_up(leaves, "leaves.example", 443, Deadline(5))

@@ -135,7 +135,7 @@ def test_the_ledger_of_a_day_sets_what_came_beside_what_is_owed(bench):
 
     assert found == bench.ask("ledger")
     assert found["totals_atomic"] == {BASE: {"received": "1500", "platform_fee_due": "75", "refund_due": "1500"}}
-    assert (len(found["received"]), len(found["owed"]), found["is_complete"]) == (1, 2, True)
+    assert (len(found["received"]), len(found["owed"]), found["is_complete"]) == (1, 2, None)
     assert "task_secret" not in str(found)
 
 
@@ -156,6 +156,18 @@ def test_the_ledger_adds_up_each_chain_alone_so_that_test_money_is_not_taken_for
 
 def test_a_day_without_money_has_no_totals(bench):
     assert bench.ask("ledger")["totals_atomic"] == {}
+
+
+@pytest.mark.parametrize(
+    ("since", "is_complete"), [("", None), ("1970-01-01", True), ("2027-01-15", True), ("2027-01-16", False)]
+)
+def test_the_ledger_says_from_which_day_it_is_complete_as_far_as_somebody_has_said_it(bench, since, is_complete):
+    bench.views = TaskViews(bench.rows, bench.clock, since)
+
+    found = bench.ask("ledger", day="2027-01-15")
+    assert (found["is_complete"], found["complete_from"]) == (is_complete, since or None)
+    bench.rows.of_money["ctr_1"] = [MOVE] * (MOST_LEDGER_ROWS + 1)
+    assert bench.ask("ledger", day="2027-01-15")["is_complete"] is False
 
 
 def test_a_ledger_that_is_cut_says_that_its_totals_are_not_all(bench):

@@ -2,13 +2,22 @@
 
 import binascii
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
 from piecework.errors import SettingsError
 
 ANONYMOUS: Final = "anonymous"  # the name of every caller at a door without tokens
 Tokens = tuple[tuple[str, str], ...]  # names and secrets
+
+SHARED: Final = "Bearer secret is taken for the first of these names, with its roles; give each a secret of its own"
+
+
+class Warn(Protocol):
+    """Writes a line of the log."""
+
+    def __call__(self, event: str, /, **fields: str) -> None: ...
+
 
 NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -29,6 +38,31 @@ def parse_tokens(text: str) -> Tokens:
     if text and not entries:
         raise SettingsError("tokens must be a comma list of name=secret; leave the setting out to have none")
     return tuple(entries)
+
+
+def sharing(tokens: Tokens) -> list[str]:
+    """The names, as a text for each secret that several of them have. By Bearer alone, the first of them is told."""
+    by_secret: dict[str, dict[str, None]] = {}
+    for name, secret in tokens:
+        by_secret.setdefault(secret, {})[name] = None
+    return [", ".join(names) for names in by_secret.values() if len(names) > 1]
+
+
+class Warned:
+    """Warns of names that share a secret, once for each list of tokens that a process sees."""
+
+    def __init__(self, warning: Callable[[], Warn]) -> None:
+        """`warning` is made when there is something to say."""
+        self._warning = warning
+        self._seen: Tokens = ()
+
+    def of(self, tokens: Tokens) -> Tokens:
+        """The same tokens. They go on to open the door: to refuse them would close doors that are open today."""
+        if tokens != self._seen:
+            self._seen = tokens
+            for names in sharing(tokens):
+                self._warning()("names_share_a_secret", names=names, advice=SHARED)
+        return tokens
 
 
 def caller_of(authorization: str, tokens: Tokens) -> str | None:

@@ -20,7 +20,7 @@ from piecework.aws.table import THE_KERNEL, Table
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.clock import now_in_ms
 from piecework.edge.roles import RoleTable, parse_roles
-from piecework.edge.tokens import Tokens, parse_tokens
+from piecework.edge.tokens import Tokens, Warned, parse_tokens
 from piecework.errors import PieceworkError, SettingsError
 from piecework.extend.manifest import Bundle, load
 from piecework.kernel.hosted.wakes import Hosting, wakes
@@ -300,7 +300,11 @@ class KernelDoor:
             local = secret_text(arn)
             if not parse_tokens(local):
                 raise SettingsError("the tokens secret holds no name=secret entry")
-        return parse_tokens(local)
+        return self._warned.of(parse_tokens(local))
+
+    @cached_property
+    def _warned(self) -> Warned:
+        return Warned(lambda: self.telemetry.warning)
 
     @cached_property
     def roles(self) -> RoleTable:

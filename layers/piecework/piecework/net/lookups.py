@@ -96,12 +96,12 @@ class _LookUp(Thread):
         super().__init__(name="look-up", daemon=True)
         self._key = key
         self.found: Sequence[str] = ()
-        self.error: Exception | None = None
+        self.error: Exception | None = OSError("the name look-up ended without an answer")  # until there is one
 
     def run(self) -> None:
         resolve, host, port = self._key
         try:
-            self.found = resolve(host, port)
+            self.found, self.error = resolve(host, port), None
         except Exception as error:  # noqa: BLE001  # raised where it is waited for
             self.error = error
         finally:

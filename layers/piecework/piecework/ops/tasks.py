@@ -82,8 +82,9 @@ class WorkerRows(Protocol):
 class TaskViews:
     """What operators see of contracts, tasks and money."""
 
-    def __init__(self, rows: WorkerRows, clock: Callable[[], int]) -> None:
-        self._rows, self._clock = rows, clock
+    def __init__(self, rows: WorkerRows, clock: Callable[[], int], complete_from: str = "") -> None:
+        """`complete_from` is the first day, as 2026-11-29, on which each payment has a row; empty: not known."""
+        self._rows, self._clock, self._complete_from = rows, clock, complete_from
 
     def tasks(self, caller: Caller, query: Mapping[str, Sequence[str]]) -> dict[str, Json]:
         """A page of tasks by the time that they were made, the newest first.
@@ -169,9 +170,14 @@ class TaskViews:
             "received": [_move(move) for move in received[:MOST_LEDGER_ROWS]],
             "owed": [_owed(row) for row in owed[:MOST_LEDGER_ROWS]],
             "totals_atomic": _totals(received[:MOST_LEDGER_ROWS], owed[:MOST_LEDGER_ROWS]),
-            "is_complete": max(len(received), len(owed)) <= MOST_LEDGER_ROWS,
+            "is_complete": self._is_complete(day) if max(len(received), len(owed)) <= MOST_LEDGER_ROWS else False,
+            "complete_from": self._complete_from or None,
             "without_amount": sum(move.atomic is None for move in received),
         }
+
+    def _is_complete(self, day: int) -> bool | None:
+        """Whether all that was received on a day has rows; None: nobody has said since when."""
+        return _text_of(day) >= self._complete_from if self._complete_from else None
 
     def _page(
         self, rows: Rows, asked: Mapping[str, str], look: Callable[[Sequence[Row]], list[Json | None]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.edge.http import Response
 from piecework.edge.roles import parse_roles
-from piecework.edge.tokens import Tokens, parse_tokens
+from piecework.edge.tokens import Tokens, Warned, parse_tokens
 from piecework.errors import NotFound, SettingsError
 from piecework.jsons import Json
 from piecework.ops.access import Access
@@ -216,13 +216,17 @@ class OpsDoor:
         """
         local, arn = self._env.get(TOKENS, ""), self._env.get(f"{TOKENS}_SECRET_ARN", "")
         if local or not arn:
-            return parse_tokens(local)
+            return self._warned.of(parse_tokens(local))
         from piecework.aws.secrets import secret_text
 
         found = parse_tokens(secret_text(arn))
         if not found:
             raise SettingsError("the tokens secret does not hold a name=secret entry")
-        return found
+        return self._warned.of(found)
+
+    @cached_property
+    def _warned(self) -> Warned:
+        return Warned(lambda: self.telemetry.warning)
 
     @cached_property
     def _pieces(self) -> PieceViews:
@@ -258,7 +262,8 @@ class OpsDoor:
         names = [self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_CONTRACTS_TABLE")]
         if not all(names):
             raise NotFound("this stack has no worker door")
-        return TaskViews(WorkerRowsTable(self._clients.dynamodb, *names), now_in_ms)
+        since = self._env.get("PIECEWORK_LEDGER_COMPLETE_FROM", "")
+        return TaskViews(WorkerRowsTable(self._clients.dynamodb, *names), now_in_ms, since)
 
     @cached_property
     def _records(self) -> Records:

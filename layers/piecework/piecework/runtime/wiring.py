@@ -171,14 +171,18 @@ class RuntimeDoor:
     @cached_property
     def tokens(self) -> Callable[[], Tokens]:
         """The current tokens: from the secret, else from the environment; without any token the door is open."""
-        from piecework.edge.tokens import parse_tokens
+        from piecework.edge.tokens import Warned, parse_tokens
 
         arn, local = self._env.get("PIECEWORK_RUNTIME_TOKENS_SECRET_ARN"), self._env.get("PIECEWORK_RUNTIME_TOKENS", "")
         if not arn and not parse_tokens(local):
             self.telemetry.warning(
                 "door_is_open", advice="tokens are not configured: everybody who can reach this door may use it"
             )
-        return (lambda: _tokens_of(arn)) if arn else (lambda: parse_tokens(local))
+        warned = Warned(lambda: self.telemetry.warning)
+        if arn:
+            return lambda: warned.of(_tokens_of(arn))
+        found = warned.of(parse_tokens(local))
+        return lambda: found
 
     def public_url(self, request: Request) -> str:
         """The door's own base URL: from the parameter, else from the API's id and stage as API Gateway states them."""

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from piecework.errors import PieceworkError, Unavailable
+from piecework.errors import Internal, PieceworkError, Unavailable
+from piecework.kernel.errors import Internal as KernelInternal
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -24,6 +25,8 @@ def met(what: str) -> Iterator[None]:
         yield
     except Unavailable:
         raise
+    except (Internal, KernelInternal):  # a bug that was translated on its way here
+        LOG.exception(what)
     except PieceworkError:
         pass
     except Exception:  # a bug that one execution meets must not end the work on the others

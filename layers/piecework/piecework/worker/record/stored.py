@@ -4,7 +4,7 @@ Members that a record of another version has besides are left out; those that it
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from piecework.jsons import Json
 from piecework.jsons.stored import known
@@ -13,7 +13,8 @@ from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
 from piecework.worker.record.values import Attempt, BoundPayment, Failure, Kept, Lease, Settlement, TaskOutcome
 
-PARTS: Final[Mapping[str, type[BoundPayment | Settlement | Lease | Attempt | TaskOutcome]]] = {
+Part = type[BoundPayment | Settlement | Lease | Attempt | TaskOutcome]
+PARTS: Final[Mapping[str, Part]] = {
     "payment": BoundPayment,
     "settlement": Settlement,
     "lease": Lease,
@@ -56,7 +57,7 @@ def from_flat(members: Mapping[str, Json]) -> Execution:
     return known(Execution, {**read, **parts, "state": State(members["state"])})
 
 
-def _own(part: str, kind: Any, members: Mapping[str, Json]) -> dict[str, Json]:
+def _own(part: str, kind: Part, members: Mapping[str, Json]) -> dict[str, Json]:
     """The members of one part, under its own names."""
     names = {name: STORED_AS.get((part, name), name) for name in kind.__match_args__}
     return {name: members[stored] for name, stored in names.items() if stored in members}
