@@ -56,7 +56,7 @@ def test_lists_by_time_lack_what_was_stored_before_they_were_made(door, what, qu
 
 def a_piece(key, state, expires_at_ms=1_800_086_400_000, **known):
     unknown = dict.fromkeys(("caller", "executor", "task_id", "execution_id", "attempt_id", "claimed_at_ms"))
-    nothing = {"failure": None, "output": None, "evidence_refs": [], "evidence_inline_count": 0}
+    nothing = {"failure": None, "output": None, "evidence_refs": [], "evidence_inline_count": 0, "forgotten": None}
     steps = {"steps": [], "has_more_steps": False}
     own = {"key": key, "state": state, "is_lapsed": False, "expires_at_ms": expires_at_ms}
     return {**unknown, **nothing, **steps, **own, **known}
