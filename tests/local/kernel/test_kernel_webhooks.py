@@ -6,7 +6,9 @@ import pytest
 from standardwebhooks import Webhook
 
 from piecework.kernel.model.commands import Intent
+from piecework.net.addresses import AddressRefused
 from piecework.values import replace
+from piecework.webhooks.sending import SafePost
 from piecework.webhooks.store import kernel_deliveries
 from tests.support.fakes import FakeClock
 from tests.support.kernel.functions import kernel_function
@@ -85,6 +87,7 @@ def test_the_sweep_the_notices_and_the_sender_bring_a_waiting_approval_to_its_se
         assert webhooks.handler(tried, Context()) == {"batchItemFailures": []}  # a doubled message is stale
 
     [posted] = server.posted
+    assert posted.headers["user-agent"] == "piecework-kernel/1"
     assert posted.path == "/approvals" and b"4111" not in posted.body
     told = Webhook(SECRET).verify(posted.body, posted.headers)
     assert (told["execution_id"], told["notice"], told["notify"]) == (execution, "needed", "webhook:desk")
@@ -92,3 +95,13 @@ def test_the_sweep_the_notices_and_the_sender_bring_a_waiting_approval_to_its_se
     assert (kept.attempt, [made.status for made in kept.tries]) == (2, [500])
     asked = stack.sqs.get_queue_attributes(QueueUrl=stack.queues["webhooks"], AttributeNames=["All"])["Attributes"]
     assert asked["ApproximateNumberOfMessagesDelayed"] == "1"  # the next try
+
+
+def test_the_function_goes_out_by_the_guarded_way_alone():
+    with kernel_function("webhooks") as webhooks:
+        post = webhooks.door.sender.post
+
+    assert isinstance(post, SafePost)
+    for url in ("https://169.254.169.254/latest", "https://hooks.internal/approvals"):
+        with pytest.raises(AddressRefused):
+            post(url, b"", {})

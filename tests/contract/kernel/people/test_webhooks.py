@@ -17,7 +17,7 @@ from piecework.kernel.model.notices import NOTICE_DUE, OWNER
 from piecework.kernel.service.notices import Notices
 from piecework.kernel.webhooks import USER_AGENT
 from piecework.net.addresses import is_public
-from piecework.webhooks.deliveries import Announcer, DeliveryState
+from piecework.webhooks.deliveries import Announcer, DeliveryState, Try
 from piecework.webhooks.receivers import addressed_by, parse_receivers
 from piecework.webhooks.sending import LADDER_SECONDS, Sender
 from piecework.webhooks.store import kernel_deliveries
@@ -189,7 +189,8 @@ def test_a_crash_between_keeping_and_asking_loses_nothing(world):
     world.ask()
     [due] = world.stage.store.due_times.ripe(NOTICE_DUE, world.stage.clock() + 10**9)
 
-    def lost(*_: Any) -> None:
+    def lost(wanted: Try, seconds: int) -> None:
+        assert world.deliveries.read(wanted.owner_id, wanted.event_id)  # else a fast sender would find nothing to send
         raise Unavailable("the queue is out of reach")
 
     crashing = replace_announce(world, lost)
