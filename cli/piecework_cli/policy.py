@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from piecework.clock import now_in_ms
 from piecework.jsons import loads
+from piecework.kernel.model.notices import webhook_of
 from piecework.kernel.policy.rules import PerAgent, Policy, Rule, RuleSet, explained
 from piecework.kernel.policy.sources import load_path
 from piecework.kernel.policy.verdicts import Call, OnTimeout, Verdict
@@ -45,6 +46,8 @@ def run(options: argparse.Namespace) -> None:
         if given:
             raise CommandError(f"{', '.join(given)}: name the called tool with --tool")
         print(f"{options.file} loads: {_counted(policy)}")
+        if webhooks := _webhooks(policy):
+            print(f"webhooks that the door must list: {', '.join(webhooks)}")
         return
     call = call_of(options)
     for rule, problems in explained(policy, call):
@@ -77,13 +80,20 @@ def verdict_line(verdict: Verdict) -> str:
     timeout = f"; step timeout {verdict.timeout_ms} ms" if verdict.timeout_ms else ""
     limit = f"; at most {verdict.rate_limit.max} per {verdict.rate_limit.text}" if verdict.rate_limit else ""
     wait = f"; {verdict.wait.text} for an answer, then {WAITED_OUT[verdict.wait.on_timeout]}" if verdict.wait else ""
-    return f"=> {verdict.decision} by {verdict.rule_id}{reason}{timeout}{limit}{wait}"
+    told = f"; told under {verdict.notify}" if verdict.notify else ""
+    return f"=> {verdict.decision} by {verdict.rule_id}{reason}{timeout}{limit}{wait}{told}"
 
 
 def _because(rule: Rule, problems: Sequence[tuple[str, str]]) -> str:
     if problems:
         return "; ".join(f"{key} does not hold, {problem}" for key, problem in problems)
     return f"{', '.join(condition.key for condition in rule.conditions) or 'matches everything'}: holds"
+
+
+def _webhooks(policy: Policy) -> list[str]:
+    sets = [*policy.agents.values(), policy.others] if isinstance(policy, PerAgent) else [policy]
+    rules = [rule for part in sets if isinstance(part, RuleSet) for rule in part.rules]
+    return sorted({webhook_of(rule.then.notify) for rule in rules} - {""})
 
 
 def _counted(policy: Policy) -> str:

@@ -344,6 +344,21 @@ def test_check_says_how_long_a_person_is_waited_for(refunds, capsys):
     assert last == "=> require_approval by large: money; 144h for an answer, then the execution fails"
 
 
+def test_check_names_the_webhooks_that_rules_need(tmp_path, capsys):
+    for name, webhook in (("_global", "webhook:night"), ("desk", "webhook:day"), ("till", "finance")):
+        text = (
+            f"rules: [{{id: {name}, priority: {len(name)}, then: {{decision: require_approval, notify: '{webhook}'}}}}]"
+        )
+        (tmp_path / f"{name}.yaml").write_text(text)
+
+    assert main(["policy", "check", str(tmp_path)]) == 0
+    assert main(["policy", "check", str(tmp_path), "--tool", "pay", "--agent", "desk"]) == 0
+
+    _, needed, *_, verdict = capsys.readouterr().out.splitlines()
+    assert needed == "webhooks that the door must list: day, night"
+    assert verdict == "=> require_approval by desk; told under webhook:day"
+
+
 @pytest.mark.parametrize(
     ("about", "told"),
     [
