@@ -28,6 +28,7 @@ from piecework.ops.door import HEALTH, ROUTES, STATUS
 from piecework.ops.listing import LARGEST_PAGE, PAGE
 from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
+from piecework.ops.standing import AGENTS_SHOWN, OLDEST
 from piecework.ops.status import DOORS, QUEUES, SHOWN
 from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, NOT_KEPT, STATES, TOTALS
 from piecework.ops.verbs import MOST_LETTERS
@@ -170,7 +171,17 @@ RECORD: Final = an_object(
     }
 )
 SCOPE: Final[Schema] = {"type": "string", "pattern": f"^({SCOPES.pattern})$"}
-PAUSE: Final = an_object({"scope": SCOPE, "since_ms": COUNT, "by": STRING, "reason": STRING})
+PAUSED_BY: Final[Schema] = {"since_ms": COUNT, "by": STRING, "reason": STRING}
+PAUSE: Final = an_object({"scope": SCOPE, **PAUSED_BY})
+PAUSED_AGENT: Final = an_object({"scope": {"type": "string", "pattern": "^agent:"}, **PAUSED_BY})
+WAITS: Final = an_object({"is_known": SWITCH, "of": TEXT_OR_NULL, "since_ms": OR_NULL, "age_seconds": OR_NULL})
+
+
+def paused(item: Schema, most: int) -> Schema:
+    """What is paused, or null where it cannot be read."""
+    return {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": most, "items": item}]}
+
+
 LETTER: Final = an_object({"message_id": STRING, "body": STRING, "sent_at_ms": COUNT, "receives": COUNT})
 ANSWERS: Final[Schema] = {
     "Health": an_object({"status": {"const": "ok"}}),
@@ -181,6 +192,10 @@ ANSWERS: Final[Schema] = {
             "doors": an_object({door: {"type": "boolean"} for door in DOORS}),
             "settings": an_object(dict.fromkeys(SHOWN, STRING), optional=SHOWN),
             "queues": an_object(dict.fromkeys(QUEUES, QUEUE), optional=tuple(QUEUES)),
+            "paused": paused(PAUSE, MOST_PAUSES),
+            "paused_agents": paused(PAUSED_AGENT, AGENTS_SHOWN),
+            "has_more_paused_agents": SWITCH,
+            "oldest": an_object(dict.fromkeys(OLDEST, WAITS), optional=OLDEST),
         }
     ),
     "Pieces": page(PIECE_IN_SHORT),

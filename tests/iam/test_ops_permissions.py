@@ -81,6 +81,8 @@ def drive(console) -> None:
     assert status["doors"] == {"runtime": True, "worker": True, "kernel": True}
     assert all(isinstance(found["dead_letters"], int) for found in status["queues"].values())
     assert set(status["queues"]) == set(QUEUES)
+    assert status["paused"] == status["paused_agents"] == []
+    assert [found["is_known"] for found in status["oldest"].values()] == [True, True]
 
 
 def read_pieces(console, runtime, aws) -> None:

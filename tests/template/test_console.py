@@ -11,6 +11,8 @@ from piecework.aws.rows.pauses import PK
 from piecework.ops.door import STATUS
 from piecework.ops.kernel_routes import EVALUATE, KERNEL
 from piecework.ops.status import QUEUES, SHOWN
+from piecework.ops.store.standing_rows import APPROVALS, PAUSED
+from piecework.worker.record.execution import DOUBT_DUE
 
 FUNCTIONS = ["OpsReading", "OpsWriting", "OpsFiles"]
 OF_KERNEL = ["OpsKernelReading", "OpsKernelWriting"]
@@ -241,6 +243,7 @@ def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues
         "ReadAndDecidePayments": ("piecework-work", "EXEC#*"),
         "AddToTheLedger": ("piecework-work", "LEDGER#*"),
         "EndClaims": ("piecework-work", "CLAIM#*"),
+        "EndDoubts": ("piecework-due", f"{DOUBT_DUE}#*"),
     }
     assert whole == {"piecework-contracts": ["dynamodb:GetItem"], "piecework-due": ["dynamodb:PutItem"]}
     assert all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
@@ -298,20 +301,26 @@ def test_the_function_that_writes_adds_to_the_ledger_and_takes_nothing_out(conso
     assert (may["AddToTheLedger"], may["EndClaims"]) == (["dynamodb:PutItem"], ["dynamodb:UpdateItem"])
 
 
-def test_the_function_that_reads_reaches_no_streams_claims_or_seats_in_the_work_table(console):
-    [entry] = [entry for entry in granted(console, "OpsReading") if str(entry["Resource"]).endswith("/piecework-work")]
+def test_the_function_that_reads_reaches_no_streams_claims_or_seats_and_of_due_times_and_the_kernel_what_waits(console):
+    by_table = {str(entry["Resource"]).rpartition("/")[2]: entry for entry in granted(console, "OpsReading")}
+    entry = by_table["piecework-work"]
 
     assert entry["Condition"] == {
         "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["EXEC#*", "WEBHOOK#*", "LEDGER#*"]},
         "Null": {"dynamodb:LeadingKeys": "false"},
     }
+    assert leading_keys(by_table["piecework-due"]) == [f"{DOUBT_DUE}#*"]
+    assert leading_keys(by_table["piecework-kernel"]) == [APPROVALS, PAUSED]
+    for table in ("piecework-due", "piecework-kernel"):
+        assert by_table[table]["Action"] == ["dynamodb:Query"]
+        assert by_table[table]["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"}
 
 
-@pytest.mark.parametrize("name", ["Hire", "Contracts", "Kernel"])
+@pytest.mark.parametrize("name", ["Hire", "Contracts", "Kernel", "OpsKernelWriting"])
 def test_a_function_that_begins_work_of_another_table_reads_the_row_of_pauses_and_nothing_else_there(
     load_template, name
 ):
-    template = load_template(DeployWorkerDoor="true", DeployKernelDoor="true")
+    template = load_template(**EVERY_DOOR)
     reads = [entry for entry in granted(template, name) if "piecework-results" in str(entry["Resource"])]
     variables = template.of_type("AWS::Serverless::Function")[f"{name}Function"]["Environment"]["Variables"]
 

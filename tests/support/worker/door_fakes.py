@@ -116,6 +116,8 @@ class FakeExecutions(Executions):
     def _put(self, before: Execution | None, after: Execution) -> None:
         if before and before.due:
             self.due.remove(before.due)
-        if after.due:
-            self.due.put(after.due)
+        for gone in filter(None, [before.doubt if before else None]):
+            self.due.remove(gone)
+        for stands in filter(None, [after.due, after.doubt]):
+            self.due.put(stands)
         self.items[after.contract_id] = after

@@ -1,4 +1,4 @@
-"""GET /ops/status: the version, the doors, settings without secrets, and how many messages wait in each queue."""
+"""GET /ops/status: version, doors, settings without secrets, queues, pauses, and the oldest of what waits."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
@@ -8,6 +8,7 @@ from piecework.edge.roles import Caller
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.ops.access import READS, require
+from piecework.ops.standing import Standing
 
 SHOWN: Final = (  # settings by their variables; none holds a secret, or an address that may hold one
     "PIECEWORK_PROVIDER_FAMILY",
@@ -54,9 +55,11 @@ class Watched(NamedTuple):
 class Status:
     """What is deployed here, and how it stands."""
 
-    def __init__(self, doors: str, settings: Mapping[str, str], queues: Mapping[str, Watched]) -> None:
+    def __init__(
+        self, doors: str, settings: Mapping[str, str], queues: Mapping[str, Watched], standing: Standing
+    ) -> None:
         """`doors` is text such as `runtime=true,worker=false,kernel=true`."""
-        self._doors, self._settings, self._queues = doors, settings, queues
+        self._doors, self._settings, self._queues, self._standing = doors, settings, queues, standing
 
     def read(self, caller: Caller) -> dict[str, Json]:
         """The whole status; a queue that cannot be asked has null for what it holds.
@@ -71,6 +74,7 @@ class Status:
             "doors": {door: deployed.get(door) == "true" for door in DOORS},
             "settings": {name: self._settings[name] for name in SHOWN if name in self._settings},
             "queues": {name: _of(watched) for name, watched in self._queues.items()},
+            **self._standing.read(),
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from piecework.ops.payments import PaymentVerbs
     from piecework.ops.pieces import PieceViews
     from piecework.ops.records import Records
+    from piecework.ops.standing import Standing
     from piecework.ops.status import Status, Watched
     from piecework.ops.tasks import TaskViews
     from piecework.ops.verbs import Hooks, Verbs
@@ -365,7 +366,25 @@ class OpsDoor:
     def _status(self) -> Status:
         from piecework.ops.status import Status
 
-        return Status(self._env.get("PIECEWORK_OPS_DOORS", ""), self._env, self._queues)
+        return Status(self._env.get("PIECEWORK_OPS_DOORS", ""), self._env, self._queues, self._standing)
+
+    @cached_property
+    def _standing(self) -> Standing:
+        from piecework.aws.rows.pauses import PausesRow
+        from piecework.clock import now_in_ms
+        from piecework.ops.standing import Oldest, Standing
+        from piecework.ops.store.standing_rows import DoubtRows, KernelRows
+
+        (results,) = needed(self._env, "PIECEWORK_TABLE")
+        work, due, kernel = (self._env.get(f"PIECEWORK_{name}_TABLE", "") for name in ("WORK", "DUE", "KERNEL"))
+        oldest: dict[str, Callable[[], Oldest | None]] = {}
+        if work and due:
+            oldest["doubt"] = DoubtRows(self._clients.dynamodb, work, due).oldest
+        rows = KernelRows(self._clients.dynamodb, kernel) if kernel else None
+        if rows:
+            oldest["approval"] = rows.oldest_approval
+        paused = PausesRow(self._clients.dynamodb, results)
+        return Standing(paused.all, rows.paused_agents if rows else list, oldest, now_in_ms)
 
     @cached_property
     def _queues(self) -> dict[str, Watched]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from piecework.aws.attributes import Item
 from piecework.aws.table import TRIES, Table
-from piecework.aws.writes import ABSENT, Key, at, new_write
+from piecework.aws.writes import ABSENT, Delete, Key, Put, Update, at, new_write
 from piecework.durable.due import Due, DueTimes
 from piecework.errors import Unavailable
 from piecework.kernel.model.due_times import AGENT_DUE, pair_id
@@ -86,15 +86,22 @@ class KernelAgents(Agents):
     def pause(self, agent_id: str, pause: Pause) -> Pause:
         leases.note(self._table, keys.AGENTS, agent_id, None, self._clock())
         item = pause_item(agent_id, pause) | {"write": new_write()}
-        put = self._table.put(item, NOT_PAUSED, {"true": True})
-        return pause if put.done else pause_from(put.row)
+        listed = {"agent": agent_id, "at": pause.at_ms, "by": pause.by, "reason": pause.reason}
+        begins = Put(item, condition=NOT_PAUSED, values={"true": True})
+        if not self._table.transact([begins, Put(at(keys.paused(agent_id)) | listed)]):
+            return pause
+        standing = self.pause_of(agent_id)
+        if standing is None or not standing.is_on:
+            raise self._table.changed()
+        return standing
 
     def resume(self, agent_id: str, at_ms: int, by: str, reason: str) -> Pause | None:
         expires = (at_ms + leases.LISTED_MS) // 1000
         ended = {"resumed_at": at_ms, "resumed_by": by, "resumed_reason": reason}
         values = {**ended, "off": False, "expires_at": expires, "on": True}
-        done = self._table.update(keys.pause(agent_id), RESUME, values, PAUSED, ours=ended, returning=True)
-        return pause_from(done.row) if done.row else None
+        ends = Update(keys.pause(agent_id), RESUME, condition=PAUSED, values=values, ours=ended)
+        self._table.transact([ends, Delete(keys.paused(agent_id))])
+        return self.pause_of(agent_id)
 
     def waiting(self, agent_id: str) -> list[Waiting]:
         rows = self._table.query(keys.agent(agent_id), after=keys.WAITING, page=MOST_WAITING)

@@ -26,6 +26,7 @@
 | TOOL#…          | generation#…          | a connection that offers the tool: a hint, the link tells              |
 |                 | TURN                  | the tool's round-robin counter                                         |
 | QUEUE#…         | time#job              | a job that waits                                                       |
+| PAUSED          | …                     | that an agent is paused: who, when, why                                |
 | DIRECTORY       | …                     | the tools that one runner published                                    |
 | APPROVALS       | time#execution        | a step that waits for a person                                         |
 | ANSWERED        | time#execution#step   | a step that a person, or time, has answered about (TTL)                |
@@ -58,6 +59,7 @@ LINKS: Final = "LINK#"
 AFTER_LINKS: Final = "LINK$"
 APPROVALS: Final = "APPROVALS"
 ANSWERED: Final = "ANSWERED"
+PAUSED: Final = "PAUSED"
 DIRECTORY: Final = "DIRECTORY"
 EARLIER_COUNTS: Final = "COUNT"
 BY_AGE: Final = Index("ByAge", "age_shard", "created_id")
@@ -154,6 +156,11 @@ def consumer(agent_id: str, consumer_id: str) -> Key:
 def pause(agent_id: str) -> Key:
     """An agent's last pause: the first row of its board, so that who looks at the consumers reads it, too."""
     return agent(agent_id), CONSUMERS
+
+
+def paused(agent_id: str) -> Key:
+    """That an agent is paused, in one place for all agents."""
+    return PAUSED, key_part(agent_id)
 
 
 def served(agent_id: str, name: str) -> Key:

@@ -31,6 +31,7 @@ LONGEST_LIFE_MS: Final = DAY_MS  # of an unfinished task (4.3)
 TASK_DUE: Final = "task"  # kinds of due times
 WEBHOOK_DUE: Final = "webhook"
 RELEASED_DUE: Final = "released"
+DOUBT_DUE: Final = "doubt"  # nothing is due then: it is since when nobody knows whether a payment was taken
 RELEASED_MARGIN_SECONDS: Final = 60  # past an authorization's end, for a block's time
 KEPT_DAYS: Final = 90  # receipts and claims
 
@@ -89,6 +90,12 @@ class Execution:
     @property
     def due(self) -> Due | None:
         return Due(self.due_ms, TASK_DUE, self.contract_id) if self.due_ms else None
+
+    @property
+    def doubt(self) -> Due | None:
+        """Since when nobody knows whether its payment was taken: since the last `/settle`; None without a doubt."""
+        since_ms = self.settlement.last_call_ms or self.created_at_ms
+        return Due(since_ms, DOUBT_DUE, self.contract_id) if self.state is State.UNKNOWN else None
 
     @property
     def released_due(self) -> Due:

@@ -28,7 +28,7 @@ from piecework.aws.attributes import Item
 from piecework.aws.due_table import key_of, writes_between
 from piecework.aws.listed import keys_of
 from piecework.aws.table import THE_WORK, Table
-from piecework.aws.writes import ABSENT, Key, Put, Update, Values, Write, at
+from piecework.aws.writes import ABSENT, Delete, Key, Put, Update, Values, Write, at
 from piecework.clock import now_in_ms
 from piecework.durable.due import Due
 from piecework.errors import LeaseLost
@@ -71,6 +71,7 @@ class ExecutionsTable(Executions):
         if before is not None and before.payment.claim_status == "active":
             writes += [_claim_status(before, "released"), self._due(before.released_due)]
         writes += writes_between(self._due_table, before.due if before else None, after.due)
+        writes += self._doubts(before.doubt if before else None, after.doubt)
         writes += self._money(before, after)
         if failed := self._table.transact(writes):
             raise Moved if failed[0] else NonceTaken
@@ -117,6 +118,7 @@ class ExecutionsTable(Executions):
         webhook_at_ms: int = 0,
     ) -> None:
         writes: list[Write] = [replacing, *writes_between(self._due_table, before.due, after.due)]
+        writes += self._doubts(before.doubt, after.doubt)
         if before.payment.claim_status != after.payment.claim_status:
             writes.append(_claim_status(after, after.payment.claim_status))
             writes += [self._due(after.released_due)] if after.payment.claim_status == "released" else []
@@ -131,6 +133,11 @@ class ExecutionsTable(Executions):
         """The row of what changed in the payment, if anything did."""
         move = MoneyMove.between(before, after, self._clock())
         return [Put(_money_item(move, before, after))] if move else []
+
+    def _doubts(self, before: Due | None, after: Due | None) -> list[Write]:
+        """The rows by which doubts are listed; one that lasts is written again, as earlier code wrote none."""
+        gone: list[Write] = [Delete(key_of(before), table=self._due_table)] if before and before != after else []
+        return gone + ([self._due(after)] if after else [])
 
     def _due(self, due: Due) -> Put:
         return Put(at(key_of(due)), table=self._due_table)
