@@ -4,6 +4,8 @@ import { get } from "../api.js";
 import { each, html } from "../render.js";
 import { empty, failure } from "./show.js";
 
+const MOST_EMPTY = 10; // pages without an item that are passed by themselves
+
 /**
  * @template T
  * @typedef {object} Listed
@@ -27,9 +29,12 @@ export async function list(listed, draw, signal) {
     if (isBusy) return;
     (isBusy = true), (error = null), show();
     try {
-      const page = await get(listed.path, { ...listed.query, cursor: next }, signal);
-      items = [...items, ...page.items];
-      next = page.next;
+      for (let pages = 0, found = 0; pages < MOST_EMPTY && !found && (pages === 0 || next); pages += 1) {
+        const page = await get(listed.path, { ...listed.query, cursor: next }, signal);
+        items = [...items, ...page.items];
+        next = page.next;
+        found = page.items.length;
+      }
     } catch (problem) {
       error = problem;
     }
@@ -46,7 +51,7 @@ function shown(listed, items, next, isBusy, error, more) {
   return html`
     ${items.length ? table(listed, items) : null}
     ${isEmpty ? listed.none() : null}
-    ${!items.length && next ? empty("Nothing on this page of the list", "The door reads a bounded number of rows at once. Go on for the rest.") : null}
+    ${!items.length && next ? empty("Nothing on these pages of the list", "The door reads a bounded number of rows at once. Go on for the rest.") : null}
     ${error ? failure(error, more) : null}
     <p class="more" aria-live="polite">
       ${isBusy ? "Loading…" : next ? html`<button type="button" @click=${more}>Load more</button>` : null}
