@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -15,27 +16,31 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from local.facilitator.server import StubFacilitator
 from piecework.aws.transport.caller import Caller
 from piecework.aws.transport.connections import Answer
 from piecework.clock import now_in_ms
+from piecework.jsons import Json
 from piecework.worker.contract.contracts import ContractRecord, validate
 from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.deliverables_bucket import DeliverablesBucket
-from tests.support.machine import EXECUTORS
+from tests.support.machine import EXECUTORS, Aws
 from tests.support.worker.contracts import IDENTITY, a_contract
 from tests.support.worker.handlers import EMULATED_KEY, PUBLIC_BASE_URL, Handler, handler
+from tests.support.worker.handlers import Answer as Reply
 from tests.support.worker.payments import header, signed_payload
 from tests.support.worker.stage import stub_facilitator
 
 pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
 
 
+Handle = Callable[[dict[str, Json], object], Json]  # a function's entry point
 ONE = {"AttributeDefinitions": [("pk", "S")], "KeySchema": [("pk", "HASH")]}
 TWO = {"AttributeDefinitions": [("pk", "S"), ("sk", "S")], "KeySchema": [("pk", "HASH"), ("sk", "RANGE")]}
 
 
-def new_table(dynamodb: Any, shape: dict[str, Any]) -> str:
+def new_table(dynamodb: Any, shape: dict[str, list[tuple[str, str]]]) -> str:
     name = f"table-{uuid4().hex}"
     dynamodb.create_table(
         TableName=name,
@@ -51,19 +56,19 @@ class Door:
     """The functions of the worker door, and what stands behind them."""
 
     hire: Handler
-    task: Any
-    due: Any
-    aws: Any
+    task: Handle
+    due: Handle
+    aws: Aws
     variables: dict[str, str]
-    stub: Any
+    stub: StubFacilitator
 
-    def contract(self, **changes: Any) -> ContractRecord:
+    def contract(self, **changes: Json) -> ContractRecord:
         now = now_in_ms()
         record = validate(a_contract(now, **{"task__requirements": ["scripted"], **changes}), None, IDENTITY, now)
         ContractsTable(self.aws.client("dynamodb"), self.variables["PIECEWORK_CONTRACTS_TABLE"]).put(record)
         return record
 
-    def post(self, contract: ContractRecord, body: Any, *, pay: bool = True, longest_ms: int = 120_000) -> Any:
+    def post(self, contract: ContractRecord, body: Json, *, pay: bool = True, longest_ms: int = 120_000) -> Reply:
         headers = {"X-Contract-ID": [contract.contract_id]}
         if pay:
             terms = PaymentTerms.of(contract, longest_ms, PUBLIC_BASE_URL)
@@ -71,7 +76,7 @@ class Door:
             headers["PAYMENT-SIGNATURE"] = [header(payload)]
         return self.hire("POST", "/execute", body, headers=headers)
 
-    def poll(self, contract: ContractRecord, task_id: str) -> Any:
+    def poll(self, contract: ContractRecord, task_id: str) -> Reply:
         return self.hire(
             "GET",
             f"/tasks/{task_id}",
@@ -123,7 +128,7 @@ def fresh(door):
     door.stub.reset()
 
 
-def script(**wishes: Any) -> dict[str, Any]:
+def script(**wishes: Json) -> dict[str, Json]:
     return {"brief": "b", "output": {"score": 7}, **wishes}
 
 

@@ -6,10 +6,10 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
+from piecework.jsons import Json
 from tests.support.machine import wait_until
 from tests.support.worker.machine import running_worker
 from tests.support.worker.seekers import NODE_HOME, STOCK, node
@@ -28,9 +28,9 @@ def worker(request, gateway):
 class Followed:
     """What the client has seen so far."""
 
-    lines: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[dict[str, Json]] = field(default_factory=list)
 
-    def of(self, kind: str) -> list[Any]:
+    def of(self, kind: str) -> list[Json]:
         return [line[kind] for line in self.lines if kind in line]
 
     @property

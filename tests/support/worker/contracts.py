@@ -2,11 +2,11 @@
 
 import copy
 import uuid
-from typing import Any
 
 from eth_account import Account
 
 from piecework.clock import DAY_MS
+from piecework.jsons import Json
 from piecework.worker.chain.networks import NETWORKS
 from piecework.worker.contract.contracts import ContractRecord, WorkerIdentity, time_in_ms, time_text, validate
 from piecework.worker.contract.signatures import contract_hash, sign
@@ -30,7 +30,7 @@ SETTINGS = {  # of a worker that takes real money, and money of a testnet
 IDENTITY = WorkerIdentity.of(WorkerSettings.from_env(SETTINGS | {"ALLOW_TESTNET": "false"}))
 BOTH_NETWORKS = WorkerIdentity.of(WorkerSettings.from_env(SETTINGS))
 EXAMPLE_NOW_MS = time_in_ms("2026-01-06T09:00:00Z")
-EXAMPLE: dict[str, Any] = {
+EXAMPLE: dict[str, Json] = {
     "version": "HIRE/1.0",
     "contract_id": "ctr_demo01",
     "created_at": "2026-01-05T09:00:00Z",
@@ -69,7 +69,7 @@ EXAMPLE: dict[str, Any] = {
 }
 
 
-def a_contract(now_ms: int = EXAMPLE_NOW_MS, **changes: Any) -> dict[str, Any]:
+def a_contract(now_ms: int = EXAMPLE_NOW_MS, **changes: Json) -> dict[str, Json]:
     """A signed contract with an id of its own, without callbacks; `terms__price__amount="1"` changes a member."""
     document = copy.deepcopy(EXAMPLE)
     del document["callbacks"]
@@ -80,7 +80,7 @@ def a_contract(now_ms: int = EXAMPLE_NOW_MS, **changes: Any) -> dict[str, Any]:
     return signed(document)
 
 
-def change(document: dict[str, Any], path: str, value: Any) -> None:
+def change(document: dict[str, Json], path: str, value: Json) -> None:
     """Set a member, or take it away when the value is `...`."""
     *parents, name = path.split("__")
     for parent in parents:
@@ -91,7 +91,7 @@ def change(document: dict[str, Any], path: str, value: Any) -> None:
         document[name] = value
 
 
-def signed(document: dict[str, Any], worker_key: str = WORKER_KEY, seeker_key: str = SEEKER_KEY) -> dict[str, Any]:
+def signed(document: dict[str, Json], worker_key: str = WORKER_KEY, seeker_key: str = SEEKER_KEY) -> dict[str, Json]:
     """The document with its hash and both signatures made anew."""
     network = NETWORKS.get(document["terms"]["price"]["network"], NETWORKS["base"])
     document["hash"] = contract_hash(document)
@@ -100,6 +100,6 @@ def signed(document: dict[str, Any], worker_key: str = WORKER_KEY, seeker_key: s
     return document
 
 
-def a_record(now_ms: int = EXAMPLE_NOW_MS, **changes: Any) -> ContractRecord:
+def a_record(now_ms: int = EXAMPLE_NOW_MS, **changes: Json) -> ContractRecord:
     """A validated contract."""
     return validate(a_contract(now_ms, **changes), None, BOTH_NETWORKS, now_ms)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from piecework.jsons import Json
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = [str(ROOT / ".venv-seekers/bin/python"), str(ROOT / "tests/support/stock" / "evm.py")]
@@ -30,7 +31,7 @@ class Evm:
     def rpc_url(self) -> str:
         return f"{self.url}/rpc"
 
-    def control(self, **wanted: Any) -> dict[str, Any]:
+    def control(self, **wanted: Json) -> dict[str, Json]:
         body = json.dumps(wanted).encode()
         request = urllib.request.Request(f"{self.url}/control", data=body, method="PUT")
         with urllib.request.urlopen(request) as answer:

@@ -1,9 +1,15 @@
 """The operator's door is open on a local machine alone, and says so."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from piecework.errors import SettingsError
+from piecework.edge.http import Request
+from piecework.errors import NotFound, SettingsError
+from piecework.ops.door import Asked
 from piecework.ops.wiring import OpsDoor
+from tests.support.ops.logs import FakeLogs
+from tests.support.ops.requests import VIEWER, an_event
 
 LOCAL = {"AWS_ENDPOINT_URL": "http://127.0.0.1:8792"}
 
@@ -31,3 +37,24 @@ def test_tokens_or_roles_that_cannot_be_read_stop_the_start(name, text):
     with pytest.raises(SettingsError) as told:
         OpsDoor(env).ready("access")
     assert "s3cret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("level", "is_logged"), [("INFO", True), ("debug", True), ("WARNING", False), ("ERROR", False)]
+)
+def test_the_list_of_verdicts_says_when_no_lines_are_written_and_asks_the_group_that_it_was_given(level, is_logged):
+    logs = FakeLogs()
+    logs.verdict()
+    group = {"PIECEWORK_VERIFY_LOG_GROUP": "verify", "PIECEWORK_LOG_RETENTION_DAYS": "7"}
+    door = OpsDoor({**LOCAL, **group, "POWERTOOLS_LOG_LEVEL": level})
+    door.__dict__["_clients"] = SimpleNamespace(logs=logs)
+
+    page = door.verdicts(Asked(Request.from_event(an_event("/ops/verdicts"), lambda: 9_000), VIEWER, {}))
+
+    assert page["is_logged"] is is_logged
+    assert {entry["logGroupName"] for entry in logs.asked} == {"verify"}
+
+
+def test_a_stack_without_the_runtime_door_has_no_verdicts():
+    with pytest.raises(NotFound, match="runtime door"):
+        OpsDoor(LOCAL).verdicts(Asked(Request.from_event(an_event("/ops/verdicts"), lambda: 9_000), VIEWER, {}))

@@ -6,7 +6,7 @@ headers, signatures and secrets never reach a message.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from piecework.edge.http import JSON_MEDIA_TYPE, Request, Response
 from piecework.edge.ports import LambdaContext, Telemetry
@@ -48,13 +48,13 @@ _NOT_TEXT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
 def serve(
     name: str,
     respond: Callable[[Request], Response],
-    event: Mapping[str, Any],
+    event: Mapping[str, Json],
     context: LambdaContext,
     to: Telemetry,
     limit: Callable[[Request], None] = lambda request: None,
     request_id: Callable[[], str] = new_request_id,
     origin: str = ANY,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Answer one proxy event: route, rate, `respond`, one outcome line; every failure in the door's own body.
 
     `respond` sets a body and what differs from the common headers; `limit` raises RATE_LIMITED; `origin` may read it.
@@ -75,7 +75,7 @@ def serve(
     return Response(response.status, response.body, own, response.is_binary).to_proxy()
 
 
-def json_response(status: int, body: Json, headers: Mapping[str, str] | None = None, **facts: Any) -> Response:
+def json_response(status: int, body: Json, headers: Mapping[str, str] | None = None, **facts: Json) -> Response:
     """An answer with a JSON body; `facts` go into its outcome line."""
     return Response(status, canonical(body), headers or {}, facts=facts)
 
@@ -168,6 +168,6 @@ def _translated(error: PieceworkError) -> WorkerError:
     return WorkerError(code, message, headers=headers)
 
 
-def _told(error: WorkerError) -> dict[str, Any]:
+def _told(error: WorkerError) -> dict[str, Json]:
     """What an outcome line says besides the code: never a message, which may quote the seeker's input."""
     return {key: error.details[key] for key in ("rule", "reason") if key in error.details}

@@ -228,3 +228,28 @@ def test_a_stream_that_ends_while_it_waits_leaves_its_place_to_others():
         assert looks == [[]] * 6
 
     asyncio.run(story())
+
+
+def test_a_bug_of_the_keeper_is_logged_and_leases_are_tried_again(monkeypatch, caplog):
+    monkeypatch.setattr("kernel.streams.serving.KEEP_SECONDS", 0.01)
+    tries: list[int] = []
+
+    def keeper(streams: Any) -> tuple[Any, ...]:
+        tries.append(len(streams))
+        if len(tries) == 1:
+            raise KeyError("a bug")
+        return ()
+
+    async def story() -> None:
+        hub = StreamHub()
+        hub.keep(keeper)
+        hub.enter(KEY, object.__new__(PushStream))
+        keeping = asyncio.create_task(hub._keep())
+        await until(lambda: len(tries) > 1)
+        keeping.cancel()
+
+    monkeypatch.setattr(StreamHub, "_is_read", lambda hub, stream: True)
+    asyncio.run(story())
+
+    assert tries[:2] == [1, 1]
+    assert [record.message for record in caplog.records if record.exc_info] == ["leases could not be renewed"]
