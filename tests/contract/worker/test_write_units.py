@@ -10,8 +10,8 @@ from piecework.aws.pieces_table import PiecesTable
 from piecework.durable.pieces import Origin, Pieces, Result, piece_key
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.executions_table import ExecutionsTable
+from tests.support.clients.metered import Metered, size_of
 from tests.support.fakes import START_MS, FakeClock, FakeOverflow, no_renewal
-from tests.support.metered import Metered, size_of
 from tests.support.worker.stage import BODY, Stage, stub_facilitator
 
 WORKER = ("ContractsTable", "WorkTable", "DueTable")
