@@ -64,7 +64,8 @@ def build_function(name: str, out: Path, target: Target) -> None:
     shutil.copytree(source, _fresh(out) / name, ignore=SOURCES_ONLY)
     shutil.copy2(source.parent / "__init__.py", out / source.parent.name)
     if (source / REQUIREMENTS).is_file():
-        _install_beyond([LAYERS / "piecework", LAYERS / source.parent.name], source, out, target)
+        layers = [LAYERS / "piecework", LAYERS / source.parent.name]
+        _install_beyond([layer for layer in layers if layer.is_dir()], source, out, target)
     compile_bytecode(out, target)
 
 

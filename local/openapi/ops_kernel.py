@@ -17,7 +17,7 @@ from piecework.ops.kernel.acting import REASON_CHARACTERS as ANSWER_CHARACTERS
 from piecework.ops.kernel.asking import BODY_BYTES
 from piecework.ops.kernel.policies import MOST_AGE_MS, MOST_STEPS
 from piecework.ops.kernel.reading import EVENTS, EVENTS_MOST, LIST, LIST_MOST, OWNERS, OWNERS_MOST, REASONS, STATES
-from piecework.ops.kernel_routes import EVALUATE, KERNEL, NEEDS, ONE, STEP
+from piecework.ops.kernel_routes import EVALUATE, KERNEL, NEEDS, ONE, STEP, STREAM
 from piecework.ops.records import REASON_CHARACTERS
 
 PREFIX: Final = "Kernel"
@@ -97,6 +97,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], tuple[str, str, str, tuple[int, ...]]
     ("POST", f"{ONE}/forget"): ("Erase what an execution was about", "kernel_forget", "Execution", (404, 409)),
     ("POST", f"{ONE}/signal"): ("Send a signal", "kernel_signal", "Signalled", (404, 409)),
     ("GET", f"{ONE}/events"): ("Read an execution's log", "kernel_events", "Events", (400, 404)),
+    ("GET", STREAM): ("Follow an execution's log", "kernel_watch", "", (400, 404)),
     ("GET", STEP): ("Show what a person is asked", "kernel_approval", "Approval", (400, 404)),
     ("POST", STEP): ("Grant or deny a step", "kernel_answer", "Signalled", (404, 409)),
     ("GET", f"{KERNEL}/approvals"): ("List what people are asked", "kernel_approvals", "Approvals", (400,)),
@@ -107,6 +108,14 @@ OPERATIONS: Final[Mapping[tuple[str, str], tuple[str, str, str, tuple[int, ...]]
     ("GET", f"{KERNEL}/tools"): ("List tools", "kernel_tools", "Tools", (400,)),
     ("GET", f"{KERNEL}/policy"): ("Show the policy's files", "kernel_policy", "Policy", (400,)),
     ("POST", EVALUATE): ("Say what the policy says of a call", "kernel_evaluate", "Verdict", ()),
+}
+FRAMES: Final[Schema] = {"description": "frames", "content": {"text/event-stream": {"schema": STRING}}}
+LAST_EVENT: Final[Schema] = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "as after_sequence, where that is absent",
+    "required": False,
+    "schema": COUNT,
 }
 CREATES: Final = (("POST", f"{KERNEL}/executions"), ("POST", f"{ONE}/again"))
 OWNERS_ASKED: Final[Schema] = {"limit": _number(OWNERS, OWNERS_MOST), "cursor": CURSOR}
@@ -122,6 +131,7 @@ QUERIES: Final[Mapping[str, Schema]] = {
         "cursor": CURSOR,
     },
     f"{ONE}/events": {"after_sequence": COUNT, "limit": _number(EVENTS, EVENTS_MOST)},
+    STREAM: {"after_sequence": COUNT},
     f"{KERNEL}/approvals": {"state": {"enum": list(STATES)}, "limit": _number(LIST, LIST_MOST), "cursor": CURSOR},
     f"{KERNEL}/agents": OWNERS_ASKED,
     f"{KERNEL}/runners": OWNERS_ASKED,
@@ -191,6 +201,9 @@ def _operation(method: str, path: str, always: tuple[int, ...], failure: Callabl
     if "409" in refusals:
         refusals["409"]["content"]["application/json"]["schema"] = ref(f"{PREFIX}Refusal")
     content = {"application/json": {"schema": ref(f"{PREFIX}{answer}")}}
+    if path == STREAM:
+        made["responses"] = {"200": FRAMES, "204": {"description": "nothing is newer, and nothing will be"}, **refusals}
+        return made
     success = "201" if (method, path) in CREATES else "200"
     made["responses"] = {success: {"description": answer, "content": content}, **refusals}
     return made
@@ -199,4 +212,5 @@ def _operation(method: str, path: str, always: tuple[int, ...], failure: Callabl
 def _parameters(method: str, path: str) -> list[Schema]:
     named = [path_parameter(name, ID["pattern"]) for name in re.findall(r"{(\w+)}", path)]
     asked = QUERIES.get(path, {}).items() if method == "GET" else ()
+    named += [LAST_EVENT] if path == STREAM else []
     return named + [{"name": name, "in": "query", "required": False, "schema": body} for name, body in asked]

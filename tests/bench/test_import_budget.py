@@ -34,7 +34,7 @@ HEAVY = (
 )
 FUNCTIONS = {".".join(file.parts[-3:-1]) for file in (ROOT / "functions").glob("*/*/app.py")}
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-STREAMS = {"worker.streams", "kernel.streams"}  # web servers, with packages of their own
+STREAMS = {"worker.streams", "kernel.streams", "ops.kernel_streams"}  # web servers, with packages of their own
 BUDGETS = {  # of those that need something heavy
     "runtime.execute": {"jsonschema_rs"},
     "runtime.verify": {"jsonschema_rs"},

@@ -26,6 +26,7 @@ LAYERS = ["PieceworkLayer", "ExecutorsLayer", "HireLayer", "KernelLayer"]
 HANDLERS = {  # scripts start these
     "worker/streams/run.sh": "worker.streams.app.app",
     "kernel/streams/run.sh": "kernel.streams.app.app",
+    "ops/kernel_streams/run.sh": "ops.kernel_streams.app.app",
 }
 IMPORT = """
 import importlib, sys

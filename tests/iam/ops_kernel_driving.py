@@ -52,3 +52,9 @@ def look_at_the_kernel(console: Any, execution_id: str) -> None:
     call = {"agent_id": "ops-idle", "tool_id": "mail.send"}
     assert console.http.post(EVALUATE, json=call).json()["decision"] == "allow"
     assert console.http.post(f"{KERNEL}/{one}/cancel", json={}).status_code == 403
+    with console.http.stream("GET", f"{KERNEL}/{one}/stream") as stream:
+        told = "".join(stream.iter_text())  # it has ended
+    assert "event: execution.cancelled" in told and LARGE in told
+    last = console.http.get(f"{KERNEL}/{one}/events?limit=1000").json()["latest_sequence"]
+    assert console.http.get(f"{KERNEL}/{one}/stream?after_sequence={last}").status_code == 204
+    assert console.http.put(f"{KERNEL}/{one}/stream").status_code == 405

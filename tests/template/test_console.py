@@ -9,13 +9,14 @@ from local.parameters import Refused, check_values
 from piecework.aws.listed import BY_DAY
 from piecework.aws.rows.pauses import PK
 from piecework.ops.door import STATUS
-from piecework.ops.kernel_routes import EVALUATE, KERNEL
+from piecework.ops.kernel.watching import LIFE_SECONDS
+from piecework.ops.kernel_routes import EVALUATE, KERNEL, STREAM
 from piecework.ops.status import QUEUES, SHOWN
 from piecework.ops.store.standing_rows import APPROVALS, PAUSED
 from piecework.worker.record.execution import DOUBT_DUE
 
 FUNCTIONS = ["OpsReading", "OpsWriting", "OpsFiles"]
-OF_KERNEL = ["OpsKernelReading", "OpsKernelWriting"]
+OF_KERNEL = ["OpsKernelReading", "OpsKernelWriting", "OpsKernelStreams"]
 TOKENS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:ops-AbCdEf"
 CONFIGURED = {"DeployConsole": "true", "OpsTokensSecretArn": TOKENS}
 EVERY_DOOR = {**CONFIGURED, "DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
@@ -97,6 +98,7 @@ def test_what_is_posted_goes_to_the_function_that_writes_files_to_their_own_and_
         **dict.fromkeys(((EVALUATE, "post"), (EVALUATE, "any")), "OpsKernelReadingFunction"),
         (f"{KERNEL}/{{proxy+}}", "post"): "OpsKernelWritingFunction",
     }
+    of_kernel |= {(STREAM, "get"): "OpsKernelStreamsFunction", (STREAM, "any"): "OpsKernelReadingFunction"}
     assert events == {**reading, **files, ("/{proxy+}", "post"): "OpsWritingFunction", **of_kernel}
 
 
@@ -153,8 +155,9 @@ def test_of_all_logs_the_function_that_reads_may_read_the_one_of_verdicts(consol
     assert "logs:FilterLogEvents" not in str(granted(without, "OpsReading"))
 
 
-def test_the_function_that_reads_the_kernel_can_only_read(console):
-    actions = {action for entry in granted(console, "OpsKernelReading") for action in entry["Action"]}
+@pytest.mark.parametrize("name", ["OpsKernelReading", "OpsKernelStreams"])
+def test_the_functions_that_read_the_kernel_can_only_read(console, name):
+    actions = {action for entry in granted(console, name) for action in entry["Action"]}
     reading = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject"}
 
     assert actions == {"logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", *reading}
@@ -175,6 +178,16 @@ def test_who_acts_on_the_kernel_has_no_more_than_the_kernel_doors_function_and_n
         assert variables["PIECEWORK_OPS_TOKENS_SECRET_ARN"] == TOKENS
 
 
+def test_a_stream_is_written_as_it_comes_and_outlives_no_limit(console):
+    function = console.of_type("AWS::Serverless::Function")["OpsKernelStreamsFunction"]
+    [event] = function["Events"].values()
+    longest = LIFE_SECONDS + 30
+
+    assert event["Properties"]["ResponseTransferMode"] == "RESPONSE_STREAM"
+    assert longest < function["Timeout"] <= event["Properties"]["TimeoutInMillis"] / 1000
+    assert function["Environment"]["Variables"]["AWS_LWA_INVOKE_MODE"] == "response_stream"
+
+
 def test_without_a_kernel_door_there_is_nothing_of_it_at_the_operators(load_template):
     template = load_template(**CONFIGURED, DeployWorkerDoor="true")
     kinds = ("AWS::Serverless::Function", "AWS::IAM::Role", "AWS::Logs::LogGroup", "AWS::CloudWatch::Alarm")
@@ -186,7 +199,7 @@ def test_without_a_kernel_door_there_is_nothing_of_it_at_the_operators(load_temp
 def test_a_function_is_described_logged_watched_and_released_through_its_alias(console, functions, name):
     function, alarms = functions[name], console.of_type("AWS::CloudWatch::Alarm")
 
-    assert function["Description"] and function["Timeout"] < 29
+    assert function["Description"] and (function["Timeout"] < 29 or name.endswith("Streams"))
     assert function["LoggingConfig"] == {"LogGroup": f"{name}LogGroup"}
     assert function["AutoPublishAliasAllProperties"] is True
     assert function["DeploymentPreference"]["Alarms"] == [f"{name}ErrorsAlarm"]

@@ -71,6 +71,7 @@ COMPOSITION_ROOTS = {
     "piecework.kernel.wiring",
     "piecework.kernel.webhooks",
     "piecework.ops.wiring",
+    "piecework.ops.kernel.wiring",
 }
 STORES = {f"piecework.{room}.store" for room in DOORS | {"webhooks"}}  # a room's own adapters
 ONLY_WRAPS = {"piecework.models.openai"}  # an adapter that needs no AWS

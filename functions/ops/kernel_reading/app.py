@@ -4,10 +4,10 @@ from typing import Any
 
 from piecework.edge.ports import LambdaContext
 from piecework.ops.door import serve
+from piecework.ops.kernel.wiring import OpsKernelDoor
 from piecework.ops.kernel_routes import EVALUATE, KERNEL, ONE, STEP
-from piecework.ops.wiring import OpsDoor
 
-door = OpsDoor().ready("access", "telemetry", "kernel_views")
+door = OpsKernelDoor().ready("access", "telemetry", "kernel_views")
 views = door.kernel_views
 
 ANSWERS = {

@@ -1,5 +1,6 @@
-"""The operator's door over a kernel in the test's own process: both of its functions, with their tables of routes."""
+"""The operator's door over a kernel in the test's own process: its functions, with their tables of routes."""
 
+import asyncio
 import base64
 import importlib
 import json
@@ -8,10 +9,11 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from piecework.edge.roles import Role
+from piecework.ops.kernel.wiring import OpsKernelDoor
 from piecework.ops.kernel_routes import EVALUATE
-from piecework.ops.wiring import OpsDoor
 from tests.support.kernel.desk import NamedDesk
 from tests.support.ops.requests import an_event
+from tests.support.ops.streams import Reader
 from tests.support.runtime.runtime_handlers import Context, Lines
 
 ENV = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
@@ -35,12 +37,16 @@ class KernelOps:
         self.desk = desk or NamedDesk(("shop", "triage-1"), "")
         self.lines = Lines()
         tokens = ",".join(f"{name}=secret-of-{name}" for name in names)
-        self.door = OpsDoor({**ENV, "PIECEWORK_OPS_TOKENS": tokens, "PIECEWORK_OPS_TOKEN_ROLES": roles})
+        self.door = OpsKernelDoor({**ENV, "PIECEWORK_OPS_TOKENS": tokens, "PIECEWORK_OPS_TOKEN_ROLES": roles})
         vars(self.door).update(kernel=self.desk.stage.door, telemetry=self.lines)
-        self.reading, self.writing = (_loaded(self.door, name) for name in ("reading", "writing"))
+        self.reading, self.writing, self.streaming = (
+            _loaded(self.door, name) for name in ("reading", "writing", "streams")
+        )
 
     def ask(self, name: str, method: str, path: str, body: Any = None, **query: Any) -> Answer:
-        """A request by the token of a name, as the API hands it to one of the two functions."""
+        """A request by the token of a name, as the API hands it to one of the functions."""
+        if path.endswith("/stream") and method == "GET":
+            return asyncio.run(self._streamed(name, path, query))
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer secret-of-{name}"} if name else {})
         text = body if isinstance(body, str) or body is None else json.dumps(body)
         event = an_event(path, method=method, headers=headers, body=text, query=query or None)
@@ -50,6 +56,12 @@ class KernelOps:
         text = base64.b64decode(raw).decode() if answer["isBase64Encoded"] else raw
         return Answer(answer["statusCode"], json.loads(text), answer["headers"])
 
+    async def _streamed(self, name: str, path: str, query: dict[str, Any]) -> Answer:
+        reader = await Reader(self.streaming.app, path, name, **query).open()
+        text = await reader.block() if reader.status != 200 else ""
+        await reader.leave()
+        return Answer(reader.status, json.loads(text or "null"), reader.headers)
+
     def get(self, path: str, name: str = "viewer", **query: Any) -> Any:
         """The body of an answer that is right."""
         answer = self.ask(name, "GET", path, **query)
@@ -57,11 +69,11 @@ class KernelOps:
         return answer.body
 
 
-def _loaded(door: OpsDoor, name: str) -> Any:
+def _loaded(door: OpsKernelDoor, name: str) -> Any:
     """A module of its own, whose door is this one."""
     module = f"ops.kernel_{name}.app"
     sys.modules.pop(module, None)
-    with mock.patch("piecework.ops.wiring.OpsDoor", return_value=door):
+    with mock.patch("piecework.ops.kernel.wiring.OpsKernelDoor", return_value=door):
         made = importlib.import_module(module)
     sys.modules.pop(module)
     return made

@@ -73,6 +73,7 @@ BYTES: Final = {  # of evidence: a stranger's bytes, which a browser must not sh
 }
 NO_STORE: Final = {"Cache-Control": "no-store"}
 _PART: Final = re.compile(r"[A-Za-z0-9_.~-]{1,128}")  # of a path, where a parameter stands
+_NAMED: Final = re.compile(r"{(\w+)\+?}")  # in a resource: what the API has matched
 _NOT_TEXT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
 
 
@@ -94,9 +95,7 @@ def serve(
     request = Request.from_event(event, context.get_remaining_time_in_millis)
     facts: dict[str, Any] = {"trace_id": request.trace_id}
     try:
-        route, named = matched(request)
-        facts["route"] = f"{request.method} {route}"
-        response = _answer(answers, route, Asked(request, Caller(), named), access, facts)
+        response = _answer(answers, *admitted(request, access, facts))
     except PieceworkError as error:
         response = error_response(error)
     except Exception:  # noqa: BLE001  # the door's outer edge: a bug is logged and answered without its text
@@ -106,6 +105,23 @@ def serve(
     return response._replace(headers={**NO_STORE, **response.headers}).to_proxy(request.trace_id)
 
 
+def admitted(request: Request, access: Access, facts: dict[str, Any]) -> tuple[str, Asked]:
+    """The route of a request that may be answered, and who asks; `facts` get what its line in the log says of both.
+
+    Raises:
+        NotFound, MethodNotAllowed: the door does not have the path, or not by this method.
+        Unauthorized, Forbidden: the caller is not known, or lacks a role.
+    """
+    route, named = matched(request)
+    facts["route"] = f"{request.method} {route}"
+    if route == HEALTH:
+        return route, Asked(request, Caller(), named)
+    caller = access.caller(request.header("authorization"))
+    facts["caller"] = caller.name or None
+    require(caller, needs(request.method, route))
+    return route, Asked(request, caller, named)
+
+
 def matched(request: Request) -> tuple[str, dict[str, str]]:
     """The route of a request, and the parameters of its path. A slash at the end counts.
 
@@ -113,8 +129,7 @@ def matched(request: Request) -> tuple[str, dict[str, str]]:
         NotFound: the door does not have this path.
         MethodNotAllowed: it has the path for other methods.
     """
-    proxy = "{proxy+}"
-    parts = request.resource.replace(proxy, str(request.path_params.get("proxy", ""))).split("/")
+    parts = _NAMED.sub(lambda name: str(request.path_params.get(name[1], "")), request.resource).split("/")
     for route, allowed in ROUTES.items():
         named = _fit(route.split("/"), parts)
         if named is not None:
@@ -151,11 +166,7 @@ def clean(text: str) -> str:
     return line if len(line) <= MESSAGE_CHARACTERS else line[: MESSAGE_CHARACTERS - 1] + "…"
 
 
-def _answer(answers: Answers, route: str, asked: Asked, access: Access, facts: dict[str, Any]) -> Response:
-    if route != HEALTH:
-        asked = asked._replace(caller=access.caller(asked.request.header("authorization")))
-        facts["caller"] = asked.caller.name or None
-        require(asked.caller, needs(asked.request.method, route))
+def _answer(answers: Answers, route: str, asked: Asked) -> Response:
     if route not in answers:
         raise NotFound("this stack has no kernel door")
     made = answers[route](asked)

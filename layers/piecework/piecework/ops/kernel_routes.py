@@ -20,6 +20,8 @@ ONE: Final = f"{KERNEL}/executions/{{execution_id}}"
 STEP: Final = f"{ONE}/approvals/{{step_id}}"
 EVALUATE: Final = f"{KERNEL}/policy/evaluate"
 
+STREAM: Final = f"{ONE}/stream"
+
 # Those of the function that reads; one of them is posted, because a call's arguments are nothing for an address.
 READING: Final[Mapping[str, Mapping[str, Roles]]] = {
     f"{KERNEL}/executions": {"GET": READERS},
@@ -33,6 +35,7 @@ READING: Final[Mapping[str, Mapping[str, Roles]]] = {
     f"{KERNEL}/policy": {"GET": READERS},
     EVALUATE: {"POST": READERS},
 }
+STREAMS: Final[Mapping[str, Mapping[str, Roles]]] = {STREAM: {"GET": READERS}}
 WRITING: Final[Mapping[str, Mapping[str, Roles]]] = {
     f"{KERNEL}/executions": {"POST": CLIENTS},
     f"{KERNEL}/executions/cancel": {"POST": CLIENTS},
@@ -48,8 +51,8 @@ WRITING: Final[Mapping[str, Mapping[str, Roles]]] = {
 
 def needs_of_routes() -> dict[tuple[str, str], Roles]:
     """The roles of each method and path; one of them suffices."""
-    both = (READING, WRITING)
-    return {(method, path): roles for part in both for path, needs in part.items() for method, roles in needs.items()}
+    parts = (READING, STREAMS, WRITING)
+    return {(method, path): roles for part in parts for path, needs in part.items() for method, roles in needs.items()}
 
 
 NEEDS: Final = needs_of_routes()

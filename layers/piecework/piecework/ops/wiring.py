@@ -19,11 +19,7 @@ from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
-    from piecework.kernel.wiring import KernelDoor
     from piecework.ops.forgetting.verbs import Forgets
-    from piecework.ops.kernel.acting import KernelActs
-    from piecework.ops.kernel.policies import Policies
-    from piecework.ops.kernel.reading import KernelViews
     from piecework.ops.pausing import Pausing
     from piecework.ops.payments import PaymentVerbs
     from piecework.ops.pieces import PieceViews
@@ -159,49 +155,6 @@ class OpsDoor:
     def forget_piece(self, asked: Asked) -> Json:
         """The answer of POST /ops/pieces/{key}/forget."""
         return self._forgets.piece(asked.caller, asked.named["key"], asked.request.json_object())
-
-    def policy(self, asked: Asked) -> Response:
-        """The answer of GET /ops/kernel/policy."""
-        return self._policies.show(asked)
-
-    def evaluate(self, asked: Asked) -> Response:
-        """The answer of POST /ops/kernel/policy/evaluate."""
-        return self._policies.evaluate(asked)
-
-    @cached_property
-    def kernel_views(self) -> KernelViews:
-        """What is read of the kernel's executions, approvals, agents and runners."""
-        from piecework.kernel.service.reasons import Reasons
-        from piecework.ops.kernel.reading import KernelViews
-
-        kernel = self.kernel
-        reasons = Reasons(kernel.executions, kernel.assigner.service, kernel.clock)
-        return KernelViews(kernel.executions, kernel.runners, reasons, lambda: kernel.connected)
-
-    @cached_property
-    def _policies(self) -> Policies:
-        """The kernel's policy, as it is deployed now."""
-        from piecework.kernel.policy.sources import PolicySettings, policy_from, texts_of
-        from piecework.kernel.store.policy_bucket import PolicyBucket
-        from piecework.ops.kernel.policies import Policies
-
-        settings, objects = PolicySettings.from_env(self._env), PolicyBucket(lambda: self._clients.s3)
-        return Policies(lambda: policy_from(settings, objects), lambda: texts_of(settings, objects), self.kernel.clock)
-
-    @cached_property
-    def kernel_acts(self) -> KernelActs:
-        """What people do to the kernel's executions and agents."""
-        from piecework.ops.kernel.acting import KernelActs
-
-        kernel = self.kernel
-        return KernelActs(lambda: kernel.kernel, kernel.executions, kernel.agents)
-
-    @cached_property
-    def kernel(self) -> KernelDoor:
-        """The kernel door's own parts, over its stores; neither its tokens nor its roles are asked."""
-        from piecework.kernel.wiring import KernelDoor
-
-        return KernelDoor(self._env)
 
     @property
     def _is_local(self) -> bool:
