@@ -7,13 +7,15 @@ from typing import Final, get_args
 from local.openapi import ops_kernel
 from local.openapi.ops_parts import (
     CONTRACT_ID,
+    DAY,
     DECIDING,
     DOUBT,
     HEX,
+    LEDGER,
+    MOVE,
     OBJECT_OR_NULL,
     REASON,
     RESOLVED,
-    SUM,
     SWITCH,
     TEXT_OR_NULL,
     VERDICTS,
@@ -30,7 +32,7 @@ from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
 from piecework.ops.standing import AGENTS_SHOWN, OLDEST
 from piecework.ops.status import DOORS, QUEUES, SHOWN
-from piecework.ops.tasks import MOST_DELIVERIES, MOST_LEDGER_ROWS, MOST_MOVES, NO_TASK, NOT_KEPT, STATES, TOTALS
+from piecework.ops.tasks import MOST_DELIVERIES, MOST_MOVES, NO_TASK, NOT_KEPT, STATES
 from piecework.ops.verbs import MOST_LETTERS
 from piecework.ops.verdicts import BY_ID, LARGEST_REASON, STATUSES
 from piecework.webhooks.deliveries import MOST_TRIES
@@ -88,7 +90,6 @@ PIECE: Final = an_object(
         "has_more_steps": {"type": "boolean"},
     }
 )
-ATOMIC: Final[Schema] = {"type": ["string", "null"], "pattern": "^[0-9]+$"}
 TASK_IN_SHORT: Final[Schema] = {
     "contract_id": CONTRACT_ID,
     "state": {"enum": list(STATES)},
@@ -98,16 +99,6 @@ TASK_IN_SHORT: Final[Schema] = {
     **dict.fromkeys(("finished_at_ms", "next_look_at_ms"), OR_NULL),
     "is_in_doubt": SWITCH,
 }
-MOVE: Final = an_object(
-    {
-        "contract_id": CONTRACT_ID,
-        **dict.fromkeys(("generation", "version", "at_ms", "calls", "looks"), COUNT),
-        **dict.fromkeys(("state", "payment", "claim", "payer", "transaction", "reason", "network"), STRING),
-        "atomic": ATOMIC,
-        "hashes": {"type": "array", "items": STRING},
-        "resolution": OBJECT_OR_NULL,
-    }
-)
 TRIES: Final[Schema] = {
     "type": "array",
     "maxItems": MOST_TRIES,
@@ -140,26 +131,6 @@ CONTRACT: Final = an_object(
         "state": {"enum": [NO_TASK, NOT_KEPT, *STATES]},
         **dict.fromkeys(("source", "hash"), STRING),
         **dict.fromkeys(("stored_at_ms", "expires_at_ms"), COUNT),
-    }
-)
-DAY: Final[Schema] = {"type": "string", "format": "date"}
-OWED: Final = an_object(
-    {
-        **dict.fromkeys(("kind", "network", "wallet", "transaction"), STRING),
-        "contract_id": CONTRACT_ID,
-        **dict.fromkeys(("generation", "at_ms"), COUNT),
-        "atomic": SUM,
-    }
-)
-LEDGER: Final = an_object(
-    {
-        "day": DAY,
-        "received": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": MOVE},
-        "owed": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": OWED},
-        "totals_atomic": {"type": "object", "additionalProperties": an_object(dict.fromkeys(TOTALS, SUM))},
-        "is_complete": {"type": ["boolean", "null"]},
-        "complete_from": {"type": ["string", "null"], "format": "date"},
-        "without_amount": COUNT,
     }
 )
 RECORD: Final = an_object(
@@ -302,7 +273,7 @@ QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     },
     "/ops/tasks": {"state": TASK_IN_SHORT["state"], "payment": TASK_IN_SHORT["payment"], **PAGED},
     "/ops/contracts": {"state": {"enum": [NO_TASK, NOT_KEPT, *STATES]}, **PAGED},
-    "/ops/ledger": {"day": DAY},
+    "/ops/ledger": {"day": {"anyOf": [{"const": ""}, DAY]}},  # an empty parameter counts as none
     "/ops/records": PAGED,
     "/ops/verdicts": {
         "status": {"enum": list(STATUSES)},
@@ -348,7 +319,8 @@ def document() -> Schema:
         "openapi": "3.1.0",
         "info": info(
             "Piecework operator's door",
-            "What the doors have stored, for operators. Roles: viewer and approver read, operator reads and writes.",
+            "What the doors have stored, for operators. Roles: viewer and approver read, operator reads and writes. "
+            "A parameter that is empty, and an optional member that is null or empty, count as absent.",
         ),
         "servers": servers(8790),
         "tags": tags({path.removeprefix("/ops"): {} for path in paths}, TAGS),

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from local.openapi import kernel_bodies
 from local.openapi.kernel_bodies import ANSWERS, LABELS, TIME, maybe
 from local.openapi.parts import COUNT, REF, STRING, Schema, an_object, path_parameter, ref
 from piecework.edge.roles import needed
@@ -118,14 +117,15 @@ LAST_EVENT: Final[Schema] = {
     "schema": COUNT,
 }
 CREATES: Final = (("POST", f"{KERNEL}/executions"), ("POST", f"{ONE}/again"))
+EMPTY_OR_TIME: Final[Schema] = {"anyOf": [{"const": ""}, TIME]}  # an empty parameter counts as none
 OWNERS_ASKED: Final[Schema] = {"limit": _number(OWNERS, OWNERS_MOST), "cursor": CURSOR}
 QUERIES: Final[Mapping[str, Schema]] = {
     f"{KERNEL}/executions": {
         "status": {"enum": [status.value for status in Status]},
         "agent_id": STRING,
         "label": {"type": "array", "items": {"type": "string", "pattern": "^[^:]+:"}},
-        "created_after": TIME,
-        "created_before": TIME,
+        "created_after": EMPTY_OR_TIME,
+        "created_before": EMPTY_OR_TIME,
         "include": {"enum": [REASONS]},
         "limit": _number(LIST, LIST_MOST),
         "cursor": CURSOR,
@@ -139,12 +139,12 @@ QUERIES: Final[Mapping[str, Schema]] = {
 }
 OF_AN_AGENT: Final = an_object({"agent_id": NAME, "reason": REASON})
 BODIES: Final[Mapping[str, Schema]] = {
-    f"{KERNEL}/executions": an_object({"agent_id": NAME, "input": {}, "labels": LABELS}, ("input", "labels")),
+    f"{KERNEL}/executions": an_object({"agent_id": NAME, "input": {}, "labels": maybe(LABELS)}, ("input", "labels")),
     CANCEL: an_object(
         {
             "status": {"enum": [status.value for status in OPEN]},
             "agent_id": NAME,
-            "labels": LABELS,
+            "labels": maybe(LABELS),
             "cursor": CURSOR,
             "confirm": {"type": "integer", "minimum": 0, "maximum": COUNTED * 10},
         },
@@ -162,10 +162,10 @@ BODIES: Final[Mapping[str, Schema]] = {
             "agent_id": NAME,
             "tool_id": NAME,
             "arguments": {},
-            "labels": LABELS,
+            "labels": maybe(LABELS),
             "step_count": _number(0, MOST_STEPS, 0),
             "age_ms": _number(0, MOST_AGE_MS, 0),
-            "at": kernel_bodies.TIME,
+            "at": maybe(TIME),
         },
         ("arguments", "labels", "step_count", "age_ms", "at"),
     ),

@@ -1,4 +1,4 @@
-"""Schemas of the operator's door that its operations share, and those of payments in doubt and of verdicts."""
+"""Schemas of the operator's door that its operations share, and those of payments, the ledger and verdicts."""
 
 from typing import Final, get_args
 
@@ -7,7 +7,7 @@ from piecework.ops.listing import LARGEST_PAGE
 from piecework.ops.payments import DECISIONS
 from piecework.ops.records import REASON_CHARACTERS
 from piecework.ops.store.verdict_lines import TEXTS
-from piecework.ops.tasks import STATES
+from piecework.ops.tasks import MOST_LEDGER_ROWS, STATES, TOTALS
 from piecework.ops.verdicts import STATUSES
 from piecework.worker.record.values import PaymentStatus
 
@@ -16,7 +16,7 @@ OBJECT_OR_NULL: Final[Schema] = {"type": ["object", "null"]}
 SWITCH: Final[Schema] = {"type": "boolean"}
 SUM: Final[Schema] = {"type": "string", "pattern": "^[0-9]+$"}
 HEX: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
-REASON: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": REASON_CHARACTERS}
+REASON: Final[Schema] = {"type": "string", "pattern": r"\S", "maxLength": REASON_CHARACTERS}
 CONTRACT_ID: Final[Schema] = {"type": "string", "pattern": "^ctr_[A-Za-z0-9_-]{1,60}$"}
 STANDING: Final[Schema] = {"state": {"enum": list(STATES)}, "payment": {"enum": list(get_args(PaymentStatus))}}
 DIGEST: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
@@ -76,5 +76,36 @@ VERDICTS: Final = an_object(
         "counts": an_object(dict.fromkeys(STATUSES, COUNT)),
         "reasons": {"type": "object", "additionalProperties": COUNT},
         "is_logged": {"type": "boolean"},
+    }
+)
+ATOMIC: Final[Schema] = {"type": ["string", "null"], "pattern": "^[0-9]+$"}
+MOVE: Final = an_object(
+    {
+        "contract_id": CONTRACT_ID,
+        **dict.fromkeys(("generation", "version", "at_ms", "calls", "looks"), COUNT),
+        **dict.fromkeys(("state", "payment", "claim", "payer", "transaction", "reason", "network"), STRING),
+        "atomic": ATOMIC,
+        "hashes": {"type": "array", "items": STRING},
+        "resolution": OBJECT_OR_NULL,
+    }
+)
+DAY: Final[Schema] = {"type": "string", "format": "date"}
+OWED: Final = an_object(
+    {
+        **dict.fromkeys(("kind", "network", "wallet", "transaction"), STRING),
+        "contract_id": CONTRACT_ID,
+        **dict.fromkeys(("generation", "at_ms"), COUNT),
+        "atomic": SUM,
+    }
+)
+LEDGER: Final = an_object(
+    {
+        "day": DAY,
+        "received": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": MOVE},
+        "owed": {"type": "array", "maxItems": MOST_LEDGER_ROWS, "items": OWED},
+        "totals_atomic": {"type": "object", "additionalProperties": an_object(dict.fromkeys(TOTALS, SUM))},
+        "is_complete": {"type": ["boolean", "null"]},
+        "complete_from": {"type": ["string", "null"], "format": "date"},
+        "without_amount": COUNT,
     }
 )

@@ -11,6 +11,7 @@ from piecework.ops.access import Access
 from piecework.ops.door import ROUTES as ALL_ROUTES
 from piecework.ops.door import serve
 from piecework.ops.kernel_routes import KERNEL
+from piecework.ops.payments import OF_ONE_PAYMENT, TooOften
 from tests.support.ops.requests import an_event
 from tests.support.runtime.runtime_handlers import Context, Lines
 
@@ -107,6 +108,19 @@ def test_a_secret_that_is_out_of_reach_closes_the_door_for_a_while():
     status, _, headers = ask(an_event("/ops/status", token="a-secret"), access=Access(unreachable, ROLES))
 
     assert (status, headers["Retry-After"]) == (503, "1")
+
+
+def test_what_is_asked_too_often_says_when_to_come_again():
+    def busy(asked):
+        raise TooOften("wait")
+
+    status, body, headers = ask(an_event("/ops/status", token="b-secret"), made=busy)
+
+    assert (status, body["code"], headers["Retry-After"]) == (
+        429,
+        "rate_limited",
+        str(round(1 / OF_ONE_PAYMENT.per_second)),
+    )
 
 
 def test_an_emptied_secret_closes_the_door():

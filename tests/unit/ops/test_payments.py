@@ -117,7 +117,9 @@ def test_what_was_seen_is_decided_with_all_that_follows_and_with_who_and_why(ben
     assert record.outcome["state"] == "COMPLETED" and answer["record_id"] == record.record_id
     assert [row.kind for row in bench.stage.executions.rows] == ["platform_fee_due"]
     assert WEBHOOK_DUE in {due.kind for due in bench.stage.due.rows}
-    assert bench.stage.post(bench.contract).status == 200 and bench.stage.settles() == settles
+    told = bench.stage.post(bench.contract)
+    assert told.status == 200 and bench.stage.settles() == settles
+    assert WHY["reason"] not in told.text and "operator" not in told.text  # what operators say is not the seeker's
 
 
 def test_not_paid_lets_the_seeker_sign_anew_and_watches_the_released_payment(stub):

@@ -29,7 +29,7 @@ STATUS: Final[Mapping[str, int]] = {
     "internal": 500,
     "unavailable": 503,
 }
-AGAIN: Final = (429, 503)  # a second later the same may be answered
+AGAIN: Final = {429: "5", 503: "1"}  # seconds after which the same may be answered
 MESSAGE_CHARACTERS: Final = 500
 HEALTH: Final = "/ops/health"  # the only path without a credential
 ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -151,7 +151,7 @@ def error_response(error: PieceworkError) -> Response:
     status = STATUS[code]
     headers = {"Allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else {}
     headers |= {"WWW-Authenticate": 'Basic realm="piecework"'} if status == STATUS["unauthorized"] else {}
-    headers |= {"Retry-After": "1"} if status in AGAIN else {}
+    headers |= {"Retry-After": AGAIN[status]} if status in AGAIN else {}
     body: dict[str, Json] = {"error": clean(error.message), "code": code}
     if isinstance(error, KernelError):
         body["error"] = clean(error.text)

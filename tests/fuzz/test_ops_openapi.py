@@ -1,0 +1,132 @@
+"""The operator's door answers no request in a way that its published OpenAPI document does not have."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.gateway.lambdas.variables import ROOT
+from piecework.ops.status import QUEUES
+from tests.fuzz.fuzzing import FIXED, fuzzed
+from tests.support.machine import RunningGateway
+from tests.support.worker.doubtful import doubtful
+from tests.support.worker.stage import stub_facilitator
+
+pytestmark = pytest.mark.slow
+
+PUBLISHED = ROOT / "docs" / "openapi" / "ops.json"
+SECRET = "secret-of-the-fuzzer-0123456789"
+CHECKS = (
+    "not_a_server_error",  # no 5xx at all: nothing here is slow, busy or out of reach
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",  # of the published document only: the narrowed one refuses what the door may accept
+    "unsupported_method",
+    "allow_header_conformance",
+    "ignored_auth",
+    # not positive_data_acceptance: the document cannot say which tasks, pieces and executions there are
+)
+PAUSES = ("/pause", "/resume")  # have a run of their own: what is paused is answered 503
+VERDICTS = "/verdicts"  # come from CloudWatch Logs, which the embedded AWS does not have
+
+
+@pytest.fixture(scope="module")
+def facilitator():
+    with stub_facilitator() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def door(gateway, facilitator) -> RunningGateway:
+    return gateway(
+        api="ConsoleApi",
+        PIECEWORK_PARAM_DeployConsole="true",
+        PIECEWORK_PARAM_DeployWorkerDoor="true",
+        PIECEWORK_PARAM_DeployKernelDoor="true",
+        PIECEWORK_POLICY_DEFAULT="permissive",
+        PIECEWORK_OPS_TOKENS=f"fuzz={SECRET}",
+        FACILITATOR_URL=facilitator.url,
+        BASE_RPC_URL=facilitator.rpc_url,
+    )
+
+
+@pytest.fixture
+def known(door, facilitator, embedded_aws) -> dict[str, list[str]]:
+    """A payment in doubt with its evidence, and the names of queues."""
+    name = doubtful(embedded_aws.client("dynamodb"), facilitator)
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    shown = door.http.post(f"/ops/tasks/{name}/payment/evidence", json={}, headers=headers).json()
+    return {"contract_id": [name], "override": [name], "evidence": [shown["evidence"], "0" * 64], "name": [*QUEUES]}
+
+
+def only(is_asked: Callable[[str], bool]) -> dict[str, Any]:
+    """The document of some paths."""
+    document = json.loads(PUBLISHED.read_text("utf-8"))
+    return {**document, "paths": {path: given for path, given in document["paths"].items() if is_asked(path)}}
+
+
+def lenient(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the rule that it says in words: what is empty or null counts as absent where it is optional."""
+    made = copy.deepcopy(document)
+    for operations in made["paths"].values():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["in"] == "query":
+                    parameter["schema"] = {"anyOf": [parameter["schema"], {"const": ""}]}
+            for body in operation.get("requestBody", {}).get("content", {}).values():
+                properties, needed = body["schema"].get("properties", {}), body["schema"].get("required", ())
+                for name in properties.keys() - set(needed):
+                    properties[name] = {"anyOf": [properties[name], {"enum": [None, ""]}]}
+    return made
+
+
+def narrowed(document: dict[str, Any], known: dict[str, list[str]]) -> dict[str, Any]:
+    """The document with what there is, so that requests get past the first checks."""
+    made = copy.deepcopy(document)
+    for operations in made["paths"].values():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["name"] in known:
+                    parameter["schema"] = {"type": "string", "enum": known[parameter["name"]]}
+            for body in operation.get("requestBody", {}).get("content", {}).values():
+                properties = body["schema"].get("properties", {})
+                properties |= {name: {"enum": known[name]} for name in properties.keys() & known.keys()}
+    return made
+
+
+def checked(door: RunningGateway, document: dict[str, Any], out: Path, *more: str, checks: Any = CHECKS) -> Any:
+    """The report of one run."""
+    path = out / "ops.json"
+    path.write_text(json.dumps(document), "utf-8")
+    return fuzzed(door, path, checks, 900, out, "--header", f"Authorization: Bearer {SECRET}", *more)
+
+
+def test_no_request_of_300_breaks_the_operators_door(door, tmp_path):
+    document = lenient(only(lambda path: not path.endswith((*PAUSES, VERDICTS))))
+
+    report = checked(door, document, tmp_path, *FIXED, "--max-examples", "10")
+
+    assert report["test_cases"]["generated"] >= 300
+
+
+def test_no_request_to_pause_or_resume_breaks_the_operators_door(door, tmp_path):
+    report = checked(door, lenient(only(lambda path: path.endswith(PAUSES))), tmp_path, *FIXED, "--max-examples", "10")
+
+    assert report["test_cases"]["generated"] >= 20
+
+
+def test_no_request_about_a_payment_in_doubt_and_dead_letters_breaks_the_operators_door(door, known, tmp_path):
+    document = narrowed(only(lambda path: "/tasks/" in path or "/dead-letters/" in path), known)
+    checks = [check for check in CHECKS if check != "negative_data_rejection"]
+
+    report = checked(door, document, tmp_path, *FIXED, "--mode", "positive", "--max-examples", "20", checks=checks)
+
+    assert report["test_cases"]["generated"] >= 60
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    records = door.http.get("/ops/records?limit=50", headers=headers).json()["items"]
+    assert {record["verb"] for record in records} >= {"payment.resolve", "dead_letters.redrive"}  # the core was reached
