@@ -26,7 +26,7 @@ from piecework.durable.pauses import SCOPE as SCOPES
 from piecework.durable.pieces import State
 from piecework.edge.http import BODY_LIMIT
 from piecework.edge.roles import Role
-from piecework.ops.door import HEALTH, ROUTES, STATUS
+from piecework.ops.door import HEALTH, PUBLIC, ROUTES, SIGN_IN, STATUS
 from piecework.ops.listing import LARGEST_PAGE, PAGE
 from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
@@ -72,6 +72,12 @@ IN_SHORT: Final[Schema] = {
     "claimed_at_ms": OR_NULL,
     "expires_at_ms": COUNT,
     "forgotten": FORGOTTEN,
+}
+SIGN_IN_MEMBERS: Final[Schema] = {
+    "kind": {"enum": ["oidc", "tokens"]},
+    **dict.fromkeys(("issuer", "client_id", "audience", "scope"), STRING),
+    **dict.fromkeys(("authorization_endpoint", "token_endpoint", "end_session_endpoint"), STRING),
+    "end_session_return": {"enum": ["logout_uri", "post_logout_redirect_uri"]},
 }
 PIECE_IN_SHORT: Final = an_object(IN_SHORT)
 PIECE: Final = an_object(
@@ -199,12 +205,14 @@ ANSWERS: Final[Schema] = {
             "uncertain": {"type": "array", "maxItems": MOST_LETTERS, "items": STRING},
         }
     ),
+    "SignIn": an_object(SIGN_IN_MEMBERS, optional=tuple(SIGN_IN_MEMBERS.keys() - {"kind"})),
     "Error": an_object({"error": {"type": "string", "maxLength": 500}, "code": STRING}),
 }
 # path → (what it does, answer)
 OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     HEALTH: ("Say that the function runs", "Health"),
     "/ops/whoami": ("Say who the caller is, and which roles hold", "Caller"),
+    SIGN_IN: ("Say how a browser signs somebody in", "SignIn"),
     "/ops/status": ("Say what is deployed, and how many messages wait", "Status"),
     "/ops/pieces": ("List pieces, the newest first", "Pieces"),
     "/ops/pieces/{key}": ("Show one piece", "Piece"),
@@ -299,6 +307,7 @@ TAGS: Final = {  # the second words of the paths
     "ledger": "money of the worker door",
     "tasks": "hired tasks",
     "verdicts": "what the runtime door judged",
+    "sign-in": "how people sign in",
     "status": "what is deployed, and how it stands",
     "whoami": "the caller",
 }
@@ -329,7 +338,7 @@ def document() -> Schema:
             "schemas": ANSWERS | ops_kernel.SCHEMAS,
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic", "description": "user = token name, password = secret"},
-                "bearer": {"type": "http", "scheme": "bearer", "description": "the secret"},
+                "bearer": {"type": "http", "scheme": "bearer", "description": "the secret, or a person's access token"},
             },
         },
         "security": [{"basic": []}, {"bearer": []}],
@@ -354,12 +363,12 @@ def operation(path: str) -> Schema:
         made["requestBody"] = {"required": True, "description": f"At most {BODY_LIMIT} bytes.", "content": content}
     if parameters := _parameters(path):
         made["parameters"] = parameters
-    failures = ALWAYS if path == HEALTH else (*GUARDED, *ALWAYS, *([400] if path in QUERIES else []))
+    failures = ALWAYS if path in PUBLIC else (*GUARDED, *ALWAYS, *([400] if path in QUERIES else []))
     failures = (*failures, 400, 413, 415) if path in BODIES else failures
     failures = (*failures, 409) if path in REFUSING else failures
     failures = (*failures, 404) if "{" in path or path in (*NEEDED, *OF_THE_WORKER, "/ops/verdicts") else failures
     made["responses"] |= {str(status): _failure(status) for status in sorted(failures)}
-    if path == HEALTH:
+    if path in PUBLIC:
         made["security"] = [{}]
     return made
 

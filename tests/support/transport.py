@@ -10,6 +10,7 @@ from piecework.aws.transport.dynamodb import DynamoDB
 from piecework.aws.transport.s3 import S3
 from piecework.aws.transport.secrets_manager import SecretsManager
 from piecework.aws.transport.sqs import SQS
+from piecework.aws.transport.ssm import SSM
 from tests.support.misbehaving import Misbehaving, answer
 
 READ_SECONDS = 0.3
@@ -36,6 +37,7 @@ class Here:
         self.s3 = S3(self.caller, self.env)
         self.sqs = SQS(self.caller, self.env)
         self.secrets = SecretsManager(self.caller, self.env)
+        self.ssm = SSM(self.caller, self.env)
 
     def get(self):
         return self.dynamodb.get_item(**GET)

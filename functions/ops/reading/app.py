@@ -11,6 +11,7 @@ door = OpsDoor().ready("access", "telemetry")
 ANSWERS = {
     "/ops/health": door.health,
     "/ops/whoami": door.whoami,
+    "/ops/sign-in": door.sign_in,
     "/ops/status": door.status,
     "/ops/pieces": door.pieces,
     "/ops/pieces/{key}": door.piece,

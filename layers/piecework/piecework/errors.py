@@ -62,6 +62,7 @@ with the module of each class that is not here:
         TooLarge
         TooOften                            ops.payments
         Unauthorized
+            SignInRefused                   ops.access
         Unavailable
             ExecutorBroken                  extend.broken
             Paused

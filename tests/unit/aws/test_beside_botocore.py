@@ -129,6 +129,7 @@ CALLS = {
         },
     ),
     "secret": ("secrets", "get_secret_value", {"SecretId": "arn:aws:secretsmanager:eu-central-1:1:secret:x"}),
+    "parameter": ("ssm", "get_parameter", {"Name": "/piecework/stack/console-client-id"}),
     "put object": (
         "s3",
         "put_object",
@@ -336,7 +337,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("service", ["dynamodb", "logs", "s3", "sns", "sqs", "secretsmanager"])
+@pytest.mark.parametrize("service", ["dynamodb", "logs", "s3", "sns", "sqs", "secretsmanager", "ssm"])
 def test_a_service_is_where_botocores_rules_find_it_in_every_region(service):
     session = Session()
     loader: Any = session.get_component("data_loader")

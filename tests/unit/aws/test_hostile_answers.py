@@ -39,6 +39,7 @@ OPERATIONS = {  # each with an answer that ends it
     "delete_message": ("sqs", {"QueueUrl": "q", "ReceiptHandle": "r"}, OK),
     "get_queue_attributes": ("sqs", {"QueueUrl": "q", "AttributeNames": ["All"]}, OK),
     "get_secret_value": ("secrets", {"SecretId": "s"}, OK),
+    "get_parameter": ("ssm", {"Name": "p"}, OK),
     "put_object": ("s3", {**OBJECT, "Body": b"body", "IfNoneMatch": "*"}, OK),
     "get_object": ("s3", OBJECT, OK),
     "head_object": ("s3", OBJECT, HEAD + b"Content-Length: 5\r\n\r\n"),

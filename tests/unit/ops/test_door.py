@@ -12,6 +12,7 @@ from piecework.ops.door import ROUTES as ALL_ROUTES
 from piecework.ops.door import serve
 from piecework.ops.kernel_routes import KERNEL
 from piecework.ops.payments import OF_ONE_PAYMENT, TooOften
+from tests.support.ops.issuer import Publisher, a_sign_in, token
 from tests.support.ops.requests import an_event
 from tests.support.runtime.runtime_handlers import Context, Lines
 
@@ -21,7 +22,8 @@ ACCESS = Access(lambda: TOKENS, ROLES)
 ROUTES = {path: methods for path, methods in ALL_ROUTES.items() if not path.startswith(KERNEL)}  # whose roles differ
 READ_BY = {"a-secret": 200, "b-secret": 200, "c-secret": 200, "d-secret": 403, "e-secret": 200, "wrong": 401, "": 401}
 PATHS = [path.format(**dict.fromkeys(("key", "digest", "contract_id", "name", "event_id"), "x1")) for path in ROUTES]
-CLOSED = [path for path in PATHS if path != "/ops/health"]
+PUBLIC = ["/ops/health", "/ops/sign-in"]
+CLOSED = [path for path in PATHS if path not in PUBLIC]
 
 
 def answers(made=lambda asked: {"by": asked.caller.name}):
@@ -61,8 +63,8 @@ def test_a_refusal_names_the_role_that_is_missing():
     assert {"viewer", "operator", "approver"} <= set(body["error"].replace(",", "").split())
 
 
-def test_health_needs_no_credential_and_nothing_else_does_without():
-    assert ask(an_event("/ops/health"))[0] == 200
+def test_health_and_how_to_sign_in_need_no_credential_and_nothing_else_does_without():
+    assert [ask(an_event(path))[0] for path in PUBLIC] == [200, 200]
     for path in CLOSED:
         [method] = ROUTES[route_of(path)]
         status, _, headers = ask(an_event(path, method=method))
@@ -139,3 +141,68 @@ def test_nothing_is_cached_and_the_outcome_line_names_caller_and_route_but_no_id
     [line] = lines.outcomes
     assert (line["caller"], line["route"], line["status"]) == ("ann", "GET /ops/status", 200)
     assert "t-1" not in str(line)
+
+
+class TestPeople:
+    """A person's token opens what the groups' roles open, beside the door's own tokens."""
+
+    ACCESS = Access(lambda: TOKENS, ROLES, a_sign_in())
+
+    def ask(self, path, token, method="GET"):
+        return ask(an_event(path, method=method, token=token), access=self.ACCESS)
+
+    @pytest.mark.parametrize("path", CLOSED)
+    def test_every_path_takes_people_with_the_role_and_refuses_those_without(self, path):
+        for method in ROUTES[route_of(path)]:
+            viewer = 200 if method == "GET" else 403
+            asked = {groups: self.ask(path, token(groups=[groups]), method)[0] for groups in ("ops", "people", "cooks")}
+            assert asked == {"ops": 200, "people": viewer, "cooks": 403}
+            assert self.ask(path, token(exp=1), method)[0] == 401
+
+    def test_the_doors_tokens_work_beside_it(self):
+        assert self.ask("/ops/status", "a-secret")[1] == {"by": "ann"}
+        assert self.ask("/ops/status", token())[1] == {"by": "person:7b5c8a1e"}
+        assert self.ask("/ops/status", "wrong")[0] == 401
+
+    def test_people_get_in_while_the_secrets_of_tokens_are_out_of_reach(self):
+        def unreachable():
+            raise Unavailable("a secret is out of reach; try again")
+
+        access = self.ACCESS._replace(tokens=unreachable)
+        assert ask(an_event("/ops/status", token=token()), access=access)[0] == 200
+        assert ask(an_event("/ops/status", token="a-secret"), access=access)[0] == 503
+
+    def test_a_token_that_does_not_count_is_told_in_the_bearers_own_scheme(self):
+        status, body, headers = self.ask("/ops/status", token(exp=1))
+
+        assert (status, body["code"]) == (401, "unauthorized") and "expired" in body["error"]
+        assert headers["WWW-Authenticate"] == 'Bearer realm="piecework", error="invalid_token"'
+
+    def test_an_issuer_that_is_down_is_503_for_people_and_nothing_for_tokens(self):
+        publisher = Publisher()
+        publisher.is_down = True
+        access = self.ACCESS._replace(people=a_sign_in(publisher))
+
+        status, body, headers = ask(an_event("/ops/status", token=token()), access=access)
+        assert (status, body["code"], headers["Retry-After"]) == (503, "unavailable", "1")
+        assert ask(an_event("/ops/status", token="a-secret"), access=access)[0] == 200
+
+    def test_without_sign_in_a_signed_token_is_a_wrong_secret(self):
+        assert ask(an_event("/ops/status", token=token()))[0] == 401
+
+    def test_with_people_and_no_tokens_the_door_is_not_open(self):
+        access = Access(tuple, parse_roles(""), a_sign_in())
+
+        assert [ask(an_event("/ops/status", token=given), access=access)[0] for given in ("", "x")] == [401, 401]
+
+    def test_a_signed_token_in_basic_is_no_credential(self):
+        event = an_event("/ops/status", headers={"Authorization": f"Basic {token()}"})
+
+        assert ask(event, access=self.ACCESS)[0] == 401
+
+    def test_the_outcome_line_names_the_person_and_nothing_of_the_token(self):
+        lines = Lines()
+        ask(an_event("/ops/status", token=token(email="ann@example.org")), access=self.ACCESS, lines=lines)
+
+        [line] = lines.outcomes
+        assert line["caller"] == "person:7b5c8a1e" and "ann@" not in str(line) and "eyJ" not in str(line)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from piecework.edge.http import Request
-from piecework.errors import NotFound, SettingsError
+from piecework.errors import NotFound, SettingsError, Unauthorized
 from piecework.ops.door import Asked
 from piecework.ops.wiring import OpsDoor
 from tests.support.ops.logs import FakeLogs
@@ -58,3 +58,41 @@ def test_the_list_of_verdicts_says_when_no_lines_are_written_and_asks_the_group_
 def test_a_stack_without_the_runtime_door_has_no_verdicts():
     with pytest.raises(NotFound, match="runtime door"):
         OpsDoor(LOCAL).verdicts(Asked(Request.from_event(an_event("/ops/verdicts"), lambda: 9_000), VIEWER, {}))
+
+
+ISSUER = {
+    "PIECEWORK_OPS_ISSUER": "https://issuer.example",
+    "PIECEWORK_OPS_CLIENT_ID": "console",
+    "PIECEWORK_OPS_GROUP_ROLES": "ops=operator",
+}
+
+
+def test_with_people_alone_the_door_starts_and_is_not_open(caplog):
+    for env in (ISSUER, {**ISSUER, **LOCAL}):
+        access = OpsDoor(env).ready("access").access
+        for credential in ("", "Bearer x", "Basic YTpi", "Bearer eyJ.a.b"):
+            with pytest.raises(Unauthorized):
+                access.caller(credential)
+    assert "door_is_open" not in caplog.messages
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"PIECEWORK_OPS_ISSUER": "http://issuer.example"},
+        {"PIECEWORK_OPS_ISSUER": "https://user@issuer.example"},
+        {"PIECEWORK_OPS_ISSUER": "https://issuer.example?a=b"},
+        {"PIECEWORK_OPS_ISSUER": "https://[issuer.example"},
+        {"PIECEWORK_OPS_ISSUER": "issuer.example"},
+        {"PIECEWORK_OPS_CLIENT_ID": ""},
+        {"PIECEWORK_OPS_GROUP_ROLES": ""},
+        {"PIECEWORK_OPS_GROUP_ROLES": "ops=king"},
+    ],
+)
+def test_a_sign_in_that_cannot_be_read_stops_the_start(wrong):
+    with pytest.raises(SettingsError):
+        OpsDoor({**ISSUER, **wrong}).ready("access")
+
+
+def test_browsers_are_told_that_there_is_no_sign_in():
+    assert OpsDoor(LOCAL).sign_in(None) == {"kind": "tokens"}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from piecework.aws.transport.secrets_manager import SecretsManager
     from piecework.aws.transport.sns import SNS
     from piecework.aws.transport.sqs import SQS
+    from piecework.aws.transport.ssm import SSM
 
 CONNECT_SECONDS: Final = 1.0  # AWS answers a connect in milliseconds; more means trouble, and a retry helps
 READ_SECONDS: Final = 3.0  # DynamoDB answers in tens of milliseconds; leaves room for two retries in a renewal round
@@ -81,6 +82,12 @@ class Clients:
         from piecework.aws.transport.secrets_manager import SecretsManager
 
         return SecretsManager(self._caller(READ_SECONDS), self._env)
+
+    @cached_property
+    def ssm(self) -> SSM:
+        from piecework.aws.transport.ssm import SSM
+
+        return SSM(self._caller(READ_SECONDS), self._env)
 
     def credentials_end_ms(self) -> int | None:
         """When the credentials that sign end, epoch ms; None for those of a user, which do not.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from piecework.aws.transport.secrets_manager import SecretsManager
     from piecework.aws.transport.sns import SNS
     from piecework.aws.transport.sqs import SQS
+    from piecework.aws.transport.ssm import SSM
 
 # A bucket's links must lead to its own Region: elsewhere S3 answers 307, and a signature does not survive that.
 REGIONAL: Final = {"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"}
@@ -71,6 +72,10 @@ class BotocoreClients(Clients):
     @cached_property
     def secrets(self) -> SecretsManager:
         return cast("SecretsManager", self._made("secretsmanager", _config(READ_SECONDS)))
+
+    @cached_property
+    def ssm(self) -> SSM:
+        return cast("SSM", self._made("ssm", _config(READ_SECONDS)))
 
     def credentials_end_ms(self) -> int | None:
         found = self._session.get_credentials()

@@ -14,7 +14,7 @@ from piecework.errors import Internal, MethodNotAllowed, NotFound, PieceworkErro
 from piecework.jsons import Json, canonical
 from piecework.kernel.errors import KernelError
 from piecework.ops import kernel_routes
-from piecework.ops.access import READS, WRITES, Access, require
+from piecework.ops.access import READS, WRITES, Access, SignInRefused, require
 
 STATUS: Final[Mapping[str, int]] = {
     "bad_request": 400,
@@ -31,10 +31,13 @@ STATUS: Final[Mapping[str, int]] = {
 }
 AGAIN: Final = {429: "5", 503: "1"}  # seconds after which the same may be answered
 MESSAGE_CHARACTERS: Final = 500
-HEALTH: Final = "/ops/health"  # the only path without a credential
+HEALTH: Final = "/ops/health"
+SIGN_IN: Final = "/ops/sign-in"
+PUBLIC: Final = frozenset({HEALTH, SIGN_IN})  # the only paths without a credential
 ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     HEALTH: ("GET",),
     "/ops/whoami": ("GET",),
+    SIGN_IN: ("GET",),
     "/ops/status": ("GET",),
     "/ops/pieces": ("GET",),
     "/ops/pieces/{key}": ("GET",),
@@ -71,6 +74,8 @@ BYTES: Final = {  # of evidence: a stranger's bytes, which a browser must not sh
     "Content-Security-Policy": "sandbox",
     "X-Content-Type-Options": "nosniff",
 }
+BASIC: Final = 'Basic realm="piecework"'
+BEARER: Final = 'Bearer realm="piecework", error="invalid_token"'  # RFC 6750, section 3
 NO_STORE: Final = {"Cache-Control": "no-store"}
 _PART: Final = re.compile(r"[A-Za-z0-9_.~-]{1,128}")  # of a path, where a parameter stands
 _NAMED: Final = re.compile(r"{(\w+)\+?}")  # in a resource: what the API has matched
@@ -114,7 +119,7 @@ def admitted(request: Request, access: Access, facts: dict[str, Any]) -> tuple[s
     """
     route, named = matched(request)
     facts["route"] = f"{request.method} {route}"
-    if route == HEALTH:
+    if route in PUBLIC:
         return route, Asked(request, Caller(), named)
     caller = access.caller(request.header("authorization"))
     facts["caller"] = caller.name or None
@@ -150,7 +155,7 @@ def error_response(error: PieceworkError) -> Response:
     code = code if code in STATUS else "internal"
     status = STATUS[code]
     headers = {"Allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else {}
-    headers |= {"WWW-Authenticate": 'Basic realm="piecework"'} if status == STATUS["unauthorized"] else {}
+    headers |= {"WWW-Authenticate": BEARER if isinstance(error, SignInRefused) else BASIC} if status == 401 else {}
     headers |= {"Retry-After": AGAIN[status]} if status in AGAIN else {}
     body: dict[str, Json] = {"error": clean(error.message), "code": code}
     if isinstance(error, KernelError):

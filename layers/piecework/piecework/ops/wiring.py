@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from piecework.ops.forgetting.verbs import Forgets
     from piecework.ops.pausing import Pausing
     from piecework.ops.payments import PaymentVerbs
+    from piecework.ops.people.sign_in import SignIn
     from piecework.ops.pieces import PieceViews
     from piecework.ops.records import Records
     from piecework.ops.standing import Standing
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 TOKENS: Final = "PIECEWORK_OPS_TOKENS"
 ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
+ISSUER: Final = "PIECEWORK_OPS_ISSUER"
 OPEN: Final = "tokens are not configured: everybody who can reach this door may read and change what is stored"
 
 
@@ -54,12 +56,13 @@ class OpsDoor:
 
     @cached_property
     def access(self) -> Access:
-        """Who may use the door. Without tokens it is open on a local machine, and does not start on AWS."""
-        if not self._env.get(f"{TOKENS}_SECRET_ARN") and not parse_tokens(self._env.get(TOKENS, "")):
+        """Who may use the door. Without tokens and sign-in it is open on a local machine, and does not start on AWS."""
+        has_tokens = self._env.get(f"{TOKENS}_SECRET_ARN") or parse_tokens(self._env.get(TOKENS, ""))
+        if not has_tokens and not self._people:
             if not self._is_local:
-                raise SettingsError(f"set {TOKENS}_SECRET_ARN: the operator's door is never open on AWS")
+                raise SettingsError(f"set {TOKENS}_SECRET_ARN or {ISSUER}: the operator's door is never open on AWS")
             self.telemetry.warning("door_is_open", advice=OPEN)
-        return Access(self._tokens, parse_roles(self._env.get(ROLES, "")))
+        return Access(self._tokens, parse_roles(self._env.get(ROLES, "")), self._people)
 
     def health(self, asked: Asked) -> Json:
         """The answer of GET /ops/health: that the function runs."""
@@ -68,6 +71,10 @@ class OpsDoor:
     def whoami(self, asked: Asked) -> Json:
         """The answer of GET /ops/whoami: the caller's name, empty at an open door, and the roles that hold."""
         return {"name": asked.caller.name, "roles": sorted(role.value for role in asked.caller.roles)}
+
+    def sign_in(self, asked: Asked) -> Json:
+        """The answer of GET /ops/sign-in: how a browser signs somebody in; `tokens` where people cannot."""
+        return self._people.described() if self._people else {"kind": "tokens"}
 
     def status(self, asked: Asked) -> Json:
         """The answer of GET /ops/status."""
@@ -155,6 +162,15 @@ class OpsDoor:
     def forget_piece(self, asked: Asked) -> Json:
         """The answer of POST /ops/pieces/{key}/forget."""
         return self._forgets.piece(asked.caller, asked.named["key"], asked.request.json_object())
+
+    @cached_property
+    def _people(self) -> SignIn | None:
+        if not self._env.get(ISSUER):
+            return None
+        from piecework.ops.people.configured import sign_in
+        from piecework.ops.store.parameters import ParameterStore
+
+        return sign_in(self._env, ParameterStore(lambda: self._clients.ssm).text, self.telemetry.warning)
 
     @property
     def _is_local(self) -> bool:

@@ -24,7 +24,7 @@ COMMON: Final = ("amazonaws.com", "api.aws")
 # Where the usual host of Secrets Manager has IPv6 too, by domain and whether FIPS is asked for.
 BOTH_STACKS: Final = frozenset({("amazonaws.com", False), ("amazonaws.com", True), ("amazonaws.com.cn", False)})
 PLAIN_IN_GOV: Final = frozenset(
-    {"dynamodb", "logs", "sns", "sqs"}
+    {"dynamodb", "logs", "sns", "sqs", "ssm"}
 )  # their usual hosts in us-gov are FIPS endpoints already
 S3: Final = "s3"
 OWN_NAMES: Final[Mapping[str, str]] = {"logs": "CLOUDWATCH_LOGS", "secretsmanager": "SECRETS_MANAGER"}  # in variables
