@@ -123,10 +123,11 @@ lock: .venv-uv/$(STAMP) ## Lock every requirements file again, with hashes
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/executors/requirements.in -o layers/executors/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/worker/requirements.in -o layers/worker/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt layers/kernel/requirements.in -o layers/kernel/requirements.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/worker/requirements.txt layers/ops/requirements.in -o layers/ops/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/kernel/requirements.txt functions/kernel/streams/requirements.in -o functions/kernel/streams/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/worker/requirements.txt functions/worker/streams/requirements.in -o functions/worker/streams/requirements.txt
 	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c functions/kernel/streams/requirements.txt functions/ops/kernel_streams/requirements.in -o functions/ops/kernel_streams/requirements.txt
-	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/worker/requirements.txt -c layers/kernel/requirements.txt requirements/dev.in -o requirements/dev.txt
+	$(COMPILE) $(LOCK_ARGS) -c layers/piecework/requirements.txt -c layers/executors/requirements.txt -c layers/worker/requirements.txt -c layers/kernel/requirements.txt -c layers/ops/requirements.txt requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) $(LOCK_ARGS) -c requirements/dev.txt requirements/seekers.in -o requirements/seekers.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/x402v1.in -o requirements/x402v1.txt
 	$(COMPILE) $(LOCK_ARGS) requirements/rebuno.in -o requirements/rebuno.txt

@@ -8,6 +8,7 @@ from local.build.assemble import (
     build_executors_layer,
     build_function,
     build_kernel_layer,
+    build_ops_layer,
     build_piecework_layer,
     build_worker_layer,
 )
@@ -19,6 +20,7 @@ LAYERS = {
     "executors": build_executors_layer,
     "worker": build_worker_layer,
     "kernel": build_kernel_layer,
+    "ops": build_ops_layer,
 }
 
 

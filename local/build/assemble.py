@@ -52,6 +52,13 @@ def build_kernel_layer(out: Path, target: Target) -> None:
     compile_bytecode(library, target)
 
 
+def build_ops_layer(out: Path, target: Target) -> None:
+    """The packages that check the sign-in of people at the operator's door."""
+    library = _fresh(out) / "python"
+    _install_beyond([LAYERS / "piecework"], LAYERS / "ops", library, target)
+    compile_bytecode(library, target)
+
+
 def build_function(name: str, out: Path, target: Target) -> None:
     """A function's own folder, with its own packages if it has requirements.
 

@@ -16,12 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 ALL_DOORS = {
     "DeployWorkerDoor": "true",
     "DeployKernelDoor": "true",
+    "DeployConsole": "true",
     "WorkerPublicUrl": "https://w.example/hire",
     "WorkerAgentId": "agent_work01",
     "WorkerWallets": "0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a",
     "FacilitatorUrl": "https://facilitator.example",
 }
-LAYERS = ("piecework", "executors", "worker", "kernel")
+LAYERS = ("piecework", "executors", "worker", "kernel", "ops")
 HOST_ARCH = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
 
 

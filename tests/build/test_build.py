@@ -20,9 +20,9 @@ from local.template import Template
 from tests.support.misbehaving import answering
 
 ROOT = Path(__file__).resolve().parents[2]
-EVERY_DOOR = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
+EVERY_DOOR = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true", "DeployConsole": "true"}
 FUNCTIONS = Template.load(ROOT / "template.yaml", EVERY_DOOR).of_type("AWS::Serverless::Function")
-LAYERS = ["PieceworkLayer", "ExecutorsLayer", "HireLayer", "KernelLayer"]
+LAYERS = ["PieceworkLayer", "ExecutorsLayer", "HireLayer", "KernelLayer", "ConsoleLayer"]
 HANDLERS = {  # scripts start these
     "worker/streams/run.sh": "worker.streams.app.app",
     "kernel/streams/run.sh": "kernel.streams.app.app",

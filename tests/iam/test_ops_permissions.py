@@ -18,6 +18,7 @@ from tests.iam.kernel_driving import POLICY
 from tests.iam.ops_kernel_driving import SECRET, act_on_the_kernel, look_at_the_kernel
 from tests.support.aws_calls import recorded
 from tests.support.machine import wait_until
+from tests.support.ops.issuer import token
 from tests.support.ops.tasks import a_task
 from tests.support.roles import FUNCTION, refused, template_with, unused
 from tests.support.runtime.requests import a_scripted_request, execute
@@ -26,6 +27,8 @@ from tests.support.worker.contracts import a_contract
 from tests.support.worker.doubtful import doubtful
 from tests.support.worker.stage import stub_facilitator
 
+CLIENT_ID = "/piecework/piecework/console-client-id"
+LATER = int(time.time()) + 3_600
 DOORS = {"worker": True, "kernel": True, "console": True}
 OURS = set(template_with(**DOORS).of_type(FUNCTION)) - set(template_with(worker=True, kernel=True).of_type(FUNCTION))
 
@@ -45,8 +48,10 @@ def console(gateway, embedded_aws, facilitator):
     bucket = embedded_aws.client("s3")
     bucket.create_bucket(Bucket="policies")
     bucket.put_object(Bucket="policies", Key="kernel/policy.yaml", Body=POLICY)
+    embedded_aws.client("ssm").put_parameter(Name=CLIENT_ID, Value="console", Type="String")
     running = gateway(
         api="ConsoleApi",
+        PIECEWORK_OPS_ISSUER="https://issuer.example",  # the template's own has no keys here
         PIECEWORK_PARAM_DeployConsole="true",
         PIECEWORK_PARAM_DeployWorkerDoor="true",
         PIECEWORK_PARAM_DeployKernelDoor="true",
@@ -67,12 +72,28 @@ def calls(console, gateway, embedded_aws, facilitator):
     """Every call of the door's functions after all of it was used."""
     drive(console)
     runtime = gateway(PIECEWORK_PARAM_DeployConsole="true", PIECEWORK_PARAM_OpsTokensSecretArn="arn")
+    sign_in(console)
     read_pieces(console, runtime, embedded_aws)
     read_tasks(console, embedded_aws)
     act(console, embedded_aws)
     decide(console, embedded_aws, facilitator)
     look_at_the_kernel(console, act_on_the_kernel(console))
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
+
+
+def sign_in(console) -> None:
+    """Somebody with another client's token: the client's id is read, and no key is asked for."""
+    another = token(iss="https://issuer.example", client_id="another", exp=LATER, without=["iat"])
+    stranger = {"Authorization": f"Bearer {another}"}
+    for method, path in (
+        ("GET", "/ops/status"),
+        ("POST", "/ops/dead-letters/task/look"),
+        ("GET", "/ops/kernel/agents"),
+        ("GET", "/ops/kernel/executions/none/stream"),
+        ("POST", "/ops/kernel/executions"),
+    ):
+        answer = console.http.request(method, path, headers=stranger)
+        assert answer.status_code == 401 and "not for this console" in answer.json()["error"]
 
 
 def drive(console) -> None:

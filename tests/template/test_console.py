@@ -59,10 +59,11 @@ def test_it_is_deployable_beside_any_other_door_or_none(load_template):
         assert template.of_type("AWS::Serverless::Function").keys() >= {f"{name}Function" for name in FUNCTIONS}
 
 
-def test_it_cannot_be_deployed_without_tokens(raw_template):
+def test_it_cannot_be_deployed_without_tokens_or_a_sign_in(raw_template):
     alone = {"DeployRuntimeDoor": "false"}
     with pytest.raises(Refused, match="OpsTokensSecretArn"):
-        check_rules(raw_template, {**alone, "DeployConsole": "true"})
+        check_rules(raw_template, {**alone, "DeployConsole": "true", "ConsoleSignIn": "tokens"})
+    check_rules(raw_template, {**alone, "DeployConsole": "true"})
     check_rules(raw_template, {**alone, **CONFIGURED})
     check_rules(raw_template, alone)
 
@@ -136,6 +137,7 @@ def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
     reading = {
         *("logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", "sqs:GetQueueAttributes"),
         "logs:FilterLogEvents",
+        "ssm:GetParameter",
         *("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject"),
     }
 

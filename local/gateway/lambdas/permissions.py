@@ -132,6 +132,11 @@ def _sns(call: Call, named: Naming) -> list[Permission]:
     return [(f"sns:{form.get('Action', ['*'])[0]}", named(form.get("TopicArn", ["*"])[0]))]
 
 
+def _ssm(call: Call, named: Naming) -> list[Permission]:
+    name = str(json.loads(call.body).get("Name", "*"))
+    return [(f"ssm:{call.operation}", f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{named(name)}")]
+
+
 _READERS: Final[Mapping[str, Callable[[Call, Naming], list[Permission]]]] = {
     "dynamodb": _dynamodb,
     "logs": _logs,
@@ -139,4 +144,5 @@ _READERS: Final[Mapping[str, Callable[[Call, Naming], list[Permission]]]] = {
     "secretsmanager": _secretsmanager,
     "sns": _sns,
     "sqs": _sqs,
+    "ssm": _ssm,
 }

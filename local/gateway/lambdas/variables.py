@@ -18,6 +18,8 @@ KERNEL_ROLES: Final = "PIECEWORK_KERNEL_TOKEN_ROLES"
 KERNEL_TOKENS_SECRET: Final = f"{KERNEL_TOKENS}_SECRET_ARN"
 OPS_TOKENS: Final = "PIECEWORK_OPS_TOKENS"
 OPS_ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
+OWN_POOLS_CLIENT: Final = "PIECEWORK_OPS_CLIENT_ID_PARAMETER"
+ISSUER: Final = "PIECEWORK_OPS_ISSUER"
 OWN_TOKENS: Final = (KERNEL_TOKENS, OPS_TOKENS)  # of doors whose functions check them, without an authorizer
 WEBHOOKS: Final = "PIECEWORK_KERNEL_WEBHOOKS"
 SWEEP_SECONDS: Final = "PIECEWORK_SWEEP_SECONDS"
@@ -85,7 +87,8 @@ def of_function(function: Function, caller: Mapping[str, str], *, public_url: st
 
 def _emulated(given: Mapping[str, str]) -> dict[str, str]:
     key = {FILES_KEY: EMULATED_KEY} if FILES_KEY in given and not given[FILES_KEY] else {}
-    return {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **key}
+    pool = {ISSUER: ""} if given.get(OWN_POOLS_CLIENT) else {}  # the emulator has no user pool to sign in at
+    return {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **key, **pool}
 
 
 def _reaches(name: str, function: Function) -> bool:
