@@ -113,7 +113,17 @@ def test_a_package_of_our_layer_ships_once(deployed_layers):
         {file.relative_to(layer) for file in layer.rglob("*") if file.is_file()} for layer in deployed_layers
     )
 
-    assert [ours & theirs for theirs in others] == [set(), set(), set()]
+    assert [ours & theirs for theirs in others] == [set()] * 4
+
+
+def test_what_two_layers_of_one_function_both_have_is_the_same(template):
+    """A function of /ops has the worker's layer and the console's: the later one's files win."""
+    worker, ops = (
+        locked_packages((template.folder / "layers" / name / "requirements.txt").read_text("utf-8"))
+        for name in ("worker", "ops")
+    )
+
+    assert "cryptography" in ops and all(worker[name].split() == block.split() for name, block in ops.items())
 
 
 def test_an_executor_calls_services_that_the_doors_do_not_know(host_layers, host):
