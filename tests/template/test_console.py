@@ -160,7 +160,7 @@ def test_of_all_logs_the_function_that_reads_may_read_the_one_of_verdicts(consol
 @pytest.mark.parametrize("name", ["OpsKernelReading", "OpsKernelStreams"])
 def test_the_functions_that_read_the_kernel_can_only_read(console, name):
     actions = {action for entry in granted(console, name) for action in entry["Action"]}
-    reading = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject"}
+    reading = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject", "ssm:GetParameter"}
 
     assert actions == {"logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", *reading}
 
@@ -171,9 +171,9 @@ def test_who_acts_on_the_kernel_has_no_more_than_the_kernel_doors_function_and_n
 
     of_door, ours = allowed("Kernel"), allowed("OpsKernelWriting")
 
-    assert {grant for grant in ours - of_door if not grant[0].startswith("logs:")} == {
-        ("secretsmanager:GetSecretValue", TOKENS)
-    }
+    to_know_callers = {action for action, _ in ours - of_door if not action.startswith("logs:")}
+    assert to_know_callers == {"secretsmanager:GetSecretValue", "ssm:GetParameter"}
+    assert ("secretsmanager:GetSecretValue", TOKENS) in ours
     for name in OF_KERNEL:
         variables = console.of_type("AWS::Serverless::Function")[f"{name}Function"]["Environment"]["Variables"]
         assert "PIECEWORK_KERNEL_TOKENS_SECRET_ARN" not in variables
