@@ -224,6 +224,44 @@ def test_a_broken_stream_says_so_and_goes_on_after_the_last_event(page, watch):
     assert states == ["connecting", "live", "connecting", "broken", "connecting", "live"]
 
 
+@pytest.mark.parametrize(("status", "said"), [(204, "over"), (404, "refused")])
+def test_a_stream_that_the_door_ends_for_good_is_not_asked_for_again(page, watch, status, said):
+    watch.allow("404")
+    asked_for = []
+
+    def answer(route):
+        asked_for.append(route.request.url)
+        if len(asked_for) > 1:  # else a breach would wait for ever
+            route.fulfill(status=200, content_type="text/event-stream", body="data: again\n\n")
+        else:
+            route.fulfill(status=status, body="")
+
+    page.route("**/ops/a-stream", answer)
+    body = """
+      const states = [], controller = new AbortController();
+      const onState = (state) => states.push(state);
+      await exports.follow(new URL("/ops/a-stream", location.href), {
+        signal: controller.signal, onState, onEvent: () => true,
+      });
+      return states;
+    """
+
+    assert asked(page, "stream.js", body) == ["connecting", said] and len(asked_for) == 1
+
+
+def test_a_refusal_has_what_the_door_tells_beside_it(page, watch):
+    watch.allow("409")
+    page.route(
+        "**/ops/a-verb",
+        lambda route: route.fulfill(status=409, json={"code": "conflict", "error": "no", "details": {"count": 3}}),
+    )
+    body = (
+        "try { await exports.post('a-verb', {}); } catch (error) { return [error.code, error.message, error.details]; }"
+    )
+
+    assert asked(page, "api.js", body) == ["conflict", "no", {"count": 3}]
+
+
 def test_the_theme_is_kept_and_the_keys_work(console, page):
     page.get_by_role("button", name="Use the dark theme").click()
     page.reload()

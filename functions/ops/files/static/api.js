@@ -7,11 +7,12 @@ const LONGEST_WAIT_S = 5;
 
 /** A refusal of the door, or none at all (`status` 0). */
 export class ApiError extends Error {
-  /** @param {number} status @param {string} code @param {string} message */
-  constructor(status, code, message) {
+  /** @param {number} status @param {string} code @param {string} message @param {any} [details] what the door tells beside it */
+  constructor(status, code, message, details = null) {
     super(message);
     this.status = status;
     this.code = code;
+    this.details = details;
   }
 }
 
@@ -84,5 +85,5 @@ async function refusal(answer) {
   const body = await answer.json().catch(() => ({}));
   const code = typeof body?.code === "string" ? body.code : "unknown";
   const said = typeof body?.error === "string" ? body.error : `the door answered ${answer.status}`;
-  return new ApiError(answer.status, code, said);
+  return new ApiError(answer.status, code, said, body?.details);
 }

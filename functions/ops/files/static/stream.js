@@ -7,7 +7,8 @@ const LONGEST_WAIT_MS = 15_000;
 const LARGEST_LINE = 4_000_000; // characters; a longer line is not ours
 
 /** @typedef {{ id: string, type: string, data: string }} StreamEvent */
-/** @typedef {"connecting" | "live" | "broken" | "resting"} StreamState */
+/** `over`: the door says that nothing will follow; `refused`: it will not open the stream, however often it is asked.
+ * @typedef {"connecting" | "live" | "broken" | "resting" | "over" | "refused"} StreamState */
 
 /**
  * Follow a stream until `signal` aborts, or until `onEvent` returns true. A hidden tab closes it and opens it again later.
@@ -25,7 +26,8 @@ export async function follow(url, { signal, onEvent, onState = () => {}, after =
     try {
       const asked = { headers: { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) } };
       const answer = await authorized(url, asked, hidden.signal);
-      if ([400, 403, 404, 410].includes(answer.status)) return onState("broken");
+      if ([400, 403, 404, 410].includes(answer.status)) return onState("refused");
+      if (answer.status === 204) return onState("over");
       if (!answer.ok || !answer.body) throw new Error(`answered ${answer.status}`);
       onState("live");
       wait = FIRST_WAIT_MS;

@@ -5,7 +5,7 @@ import { html, render } from "../render.js";
 /**
  * @typedef {{ name: string, label: string, type?: string, required?: boolean, value?: string, max?: number, hint?: string }} Field
  * @typedef {{ title: string, intro?: unknown, fields?: Field[], verb: string, problem?: string, isForced?: boolean,
- *   isGrave?: boolean, act?: (values: Record<string, string>) => Promise<unknown> }} Question
+ *   isGrave?: boolean, no?: string, act?: (values: Record<string, string>) => Promise<unknown> }} Question
  */
 
 /** Ask; null if the person says no. With `act`, the dialog stays open until it has worked, and shows why it has not.
@@ -55,7 +55,7 @@ export function askReason(question, max = 500) {
 }
 
 /** @param {Question} question @param {string} problem @param {boolean} isBusy @param {(event: any) => void} send @param {() => void} no */
-function form({ title, intro, fields = [], verb, isForced, isGrave }, problem, isBusy, send, no) {
+function form({ title, intro, fields = [], verb, isForced, isGrave, no: keep = "Cancel" }, problem, isBusy, send, no) {
   return html`<form method="dialog" @submit=${send} aria-labelledby="dialog-title">
     <h2 id="dialog-title">${title}</h2>
     ${intro}
@@ -63,7 +63,7 @@ function form({ title, intro, fields = [], verb, isForced, isGrave }, problem, i
     <p class="failed" role="alert" ?hidden=${!problem}>${problem}</p>
     <p class="verbs">
       <button class=${isGrave ? "grave" : "main"} ?disabled=${isBusy}>${isBusy ? "Working…" : verb}</button>
-      <button type="button" ?hidden=${isForced} @click=${no}>Cancel</button>
+      <button type="button" ?hidden=${isForced} @click=${no}>${keep}</button>
     </p>
   </form>`;
 }
