@@ -42,6 +42,7 @@ CODES_BY_STATUS: Final = {
     status: sorted(code for code, found in STATUS.items() if found == status) for status in sorted(set(STATUS.values()))
 } | {429: ["rate_limited"]}  # the edge's own
 FORGET_PIECE: Final = "/ops/pieces/{key}/forget"
+FORGET_TASK: Final = "/ops/tasks/{contract_id}/forget"
 RESEND: Final = "/ops/tasks/{contract_id}/webhooks/{event_id}/resend"
 EVIDENCE, RESOLVE = (f"/ops/tasks/{{contract_id}}/payment/{verb}" for verb in ("evidence", "resolve"))
 LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redrive"))
@@ -104,6 +105,7 @@ TASK_IN_SHORT: Final[Schema] = {
     **dict.fromkeys(("generation", "attempt", "attempts", "created_at_ms", "looks"), COUNT),
     **dict.fromkeys(("finished_at_ms", "next_look_at_ms"), OR_NULL),
     "is_in_doubt": SWITCH,
+    "forgotten": FORGOTTEN,
 }
 TRIES: Final[Schema] = {
     "type": "array",
@@ -186,6 +188,9 @@ ANSWERS: Final[Schema] = {
     "Pauses": an_object({"items": {"type": "array", "maxItems": MOST_PAUSES, "items": PAUSE}}),
     "Paused": an_object({"record_id": HEX, "pause": PAUSE, "is_new": SWITCH, "seen_within_ms": COUNT}),
     "Resumed": an_object({"record_id": HEX, "scope": SCOPE, "was_paused": SWITCH, "seen_within_ms": COUNT}),
+    "ForgottenTask": an_object(
+        {"record_id": HEX, "state": {"enum": list(STATES)}, **dict.fromkeys(("complete", "had_task"), SWITCH)}
+    ),
     "ForgottenPiece": an_object(
         {
             "record_id": HEX,
@@ -229,6 +234,7 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/pause": ("Give a door or an executor no new work", "Paused"),
     "/ops/resume": ("Give a door or an executor work again", "Resumed"),
     FORGET_PIECE: ("Forget what a piece was about", "ForgottenPiece"),
+    FORGET_TASK: ("Forget what a contract and its task were about", "ForgottenTask"),
     RESEND: ("Send a webhook again", "Resent"),
     EVIDENCE: ("Show what the chain says of a payment in doubt", "Doubt"),
     RESOLVE: ("Decide an unresolved payment, on evidence that was shown", "Resolved"),
@@ -240,6 +246,7 @@ NAMES: Final = {  # of operations whose path has the words of another
     OF_A_PIECE: "piece_verdicts",
     "/ops/tasks/{contract_id}": "task",
     FORGET_PIECE: "forget_piece",
+    FORGET_TASK: "forget_task",
     RESEND: "resend_webhook",
     EVIDENCE: "look_at_payment",
     RESOLVE: "resolve_payment",
@@ -264,13 +271,14 @@ BODIES: Final[Mapping[str, Schema]] = {
     "/ops/pause": an_object({"scope": SCOPE, "reason": REASON}),
     "/ops/resume": an_object({"scope": SCOPE, "reason": REASON}),
     FORGET_PIECE: an_object({"reason": REASON}),
+    FORGET_TASK: an_object({"reason": REASON}),
     RESEND: an_object({"reason": REASON}),
     EVIDENCE: an_object({}),
     RESOLVE: DECIDING,
     LOOK: an_object({}),
     REDRIVE: an_object({"reason": REASON, "count": COUNTED}, optional=("count",)),
 }
-REFUSING: Final = (FORGET_PIECE, EVIDENCE, RESOLVE)  # where something else stands
+REFUSING: Final = (FORGET_PIECE, FORGET_TASK, EVIDENCE, RESOLVE)  # where something else stands
 OF_THE_WORKER: Final = ("/ops/tasks", "/ops/contracts", "/ops/ledger")
 QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/pieces": {

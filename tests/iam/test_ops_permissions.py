@@ -6,14 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from piecework.aws.steps_table import result_steps
+from piecework.aws.steps_table import result_steps, work_steps
 from piecework.clock import now_in_ms
 from piecework.ops.status import QUEUES
 from piecework.webhooks.deliveries import Delivery, DeliveryState
 from piecework.webhooks.store import work_deliveries
 from piecework.worker.contract.contracts import record_of
+from piecework.worker.record.states import State
+from piecework.worker.record.values import Settlement
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.executions_table import ExecutionsTable
+from piecework.worker.store.stream_table import StreamTable
+from piecework.worker.stream.streams import Event, stream_of
+from piecework.worker.task.work import attempt_key
 from tests.iam.kernel_driving import POLICY
 from tests.iam.ops_kernel_driving import SECRET, act_on_the_kernel, look_at_the_kernel
 from tests.support.aws_calls import recorded
@@ -167,6 +172,34 @@ def read_tasks(console, aws) -> None:
     assert all(name in [item["contract_id"] for item in page] for page in pages.values())
     assert console.http.get("/ops/ledger").json()["is_complete"] is True
     assert console.http.get("/ops/tasks/ctr_nobody").status_code == 404
+    forget_a_task(console, aws, record, task)
+
+
+def forget_a_task(console, aws, record, task) -> None:
+    """A task that has ended, with a webhook, an event of its stream, a step and a file, all of which go."""
+    client, name, s3 = aws.client("dynamodb"), f"ctr_ops{time.time_ns()}", aws.client("s3")
+    ended = replace(task, contract_id=name, state=State.FAILED_PERMANENT, due_ms=0)
+    ended = replace(ended, settlement=Settlement("not_charged"), has_webhook=True)
+    ExecutionsTable(client, "piecework-work", "piecework-due").claim(
+        None, replace(ended, payment=replace(task.payment, claim_key=f"8453/0xasset/0xfrom/0x{name}"))
+    )
+    ContractsTable(client, "piecework-contracts").put(replace(record, contract_id=name))
+    work_deliveries(client, "piecework-work").put(Delivery(name, "evt_1", "https://seeker.invalid/", b'{"a":1}'))
+    StreamTable(client, "piecework-work").append(stream_of(ended), Event(1, "progress", {"pct": 1}), 2**31)
+    steps = work_steps(client, "piecework-work")
+    steps.record_listed("1" * 64, b"1", 2**31, piece=attempt_key(name, 1, 1), name="one")
+    s3.put_object(Bucket="piecework-local", Key=f"work/{name}/input", Body=b"x")
+    s3.put_object(Bucket="piecework-local", Key=f"deliverables/{name}/0", Body=b"x")
+    operator, why = {"Authorization": f"Bearer {SECRET}-2"}, {"reason": "a test of permissions"}
+
+    found = console.http.post(f"/ops/tasks/{name}/forget", json=why, headers=operator)
+
+    assert found.json()["complete"] is True, found.text
+    assert console.http.get(f"/ops/tasks/{name}").json()["forgotten"]["by"] == "bob"
+    assert s3.list_objects_v2(Bucket="piecework-local", Prefix=f"work/{name}/")["Contents"] == []
+    assert console.http.post("/ops/tasks/ctr_nobody/forget", json=why, headers=operator).status_code == 404
+    working = console.http.post(f"/ops/tasks/{task.contract_id}/forget", json=why, headers=operator)
+    assert (working.status_code, working.json()["code"]) == (409, "conflict")
 
 
 def act(console, aws) -> None:

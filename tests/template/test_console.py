@@ -259,8 +259,14 @@ def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues
         "AddToTheLedger": ("piecework-work", "LEDGER#*"),
         "EndClaims": ("piecework-work", "CLAIM#*"),
         "EndDoubts": ("piecework-due", f"{DOUBT_DUE}#*"),
+        "EmptyWebhooksAndStreams": ("piecework-work", "WEBHOOK#*", "STREAM#*"),
+        "DropStepsOfTasks": ("piecework-work", "STEP#*"),
+        "FindStepsOfTasks": ("piecework-work/index/ByDay", "STEP#*"),
     }
-    assert whole == {"piecework-contracts": ["dynamodb:GetItem"], "piecework-due": ["dynamodb:PutItem"]}
+    assert whole == {
+        "piecework-contracts": ["dynamodb:GetItem", "dynamodb:UpdateItem"],
+        "piecework-due": ["dynamodb:PutItem"],
+    }
     assert all(entry["Condition"]["Null"] == {"dynamodb:LeadingKeys": "false"} for entry in tables)
 
 
@@ -275,7 +281,11 @@ def test_the_function_that_writes_erases_where_payloads_lie_and_lists_nothing_el
     erased = {where.partition("/")[2] for entry in of_the_bucket for where in listed(entry["Resource"])} - {""}
     [found] = [entry for entry in of_the_bucket if entry["Action"] == ["s3:ListBucketVersions"]]
 
-    assert erased == set(found["Condition"]["StringLike"]["s3:prefix"]) == {"results/*", "evidence/*"}
+    assert (
+        erased
+        == set(found["Condition"]["StringLike"]["s3:prefix"])
+        == {*("results/*", "evidence/*", "work/*", "deliverables/*")}
+    )
     assert {action for entry in of_the_bucket for action in entry["Action"]} == {
         *("s3:ListBucketVersions", "s3:DeleteObjectVersion", "s3:GetObject")
     }

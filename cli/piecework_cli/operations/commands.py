@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OPS_DISTANCE: Final = 3  # of its port from the base port, as `make run` sets them
 REQUEST_SECONDS: Final = 40.0  # more than the edge's 29 s
-FORGOTTEN: Final = {"piece": "pieces"}  # and where it is in the door's paths
+FORGOTTEN: Final = {"contract": "tasks", "piece": "pieces"}  # and where it is in the door's paths
 CALLS: Final = 40  # of 15 s each
 OUTPUT: Final = "ConsoleUrl"  # of a deployed stack
 FIRST_REFUSAL: Final = 300
@@ -71,9 +71,9 @@ def add(commands: "Commands") -> None:
     redriving.add_argument("queue", help="such as task or webhook; `ops status` names them")
     redriving.add_argument("--count", type=int, default=10, help="at most so many, up to 10")
     redriving.set_defaults(run=redrive)
-    forgetting = actions.add_parser("forget", help="erase what a piece was about; that it was done stays")
+    forgetting = actions.add_parser("forget", help="erase what a piece or a contract was about; that it was done stays")
     forgetting.add_argument("what", choices=sorted(FORGOTTEN), help="what the id is of")
-    forgetting.add_argument("id", help="a piece's key, as `ops` lists it")
+    forgetting.add_argument("id", help="a piece's key, or a contract's id")
     forgetting.set_defaults(run=forget)
     evident = actions.add_parser("evidence", help="print what the chain says now of a payment in doubt")
     evident.add_argument("contract", help="the contract's id")

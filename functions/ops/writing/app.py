@@ -10,6 +10,7 @@ door = OpsDoor().ready("access", "telemetry")
 
 ANSWERS = {
     "/ops/pieces/{key}/forget": door.forget_piece,
+    "/ops/tasks/{contract_id}/forget": door.forget_task,
     "/ops/tasks/{contract_id}/webhooks/{event_id}/resend": door.resend,
     "/ops/tasks/{contract_id}/payment/evidence": door.payment_evidence,
     "/ops/tasks/{contract_id}/payment/resolve": door.resolve_payment,

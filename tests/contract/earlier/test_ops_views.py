@@ -112,6 +112,7 @@ def a_task(name, state, payment, **known):
         "created_at_ms": START_MS,
         "finished_at_ms": None,
         "is_in_doubt": state == "UNKNOWN",
+        "forgotten": None,
         "next_look_at_ms": None,
         "looks": 0,
         "failure": None,

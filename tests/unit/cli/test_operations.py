@@ -125,8 +125,8 @@ def test_what_is_to_be_forgotten_is_asked_for_until_all_of_it_is_gone(door, caps
 def test_what_is_never_gone_is_said_to_be_left(door, capsys):
     door.answer = (200, {"complete": False})
 
-    assert main(["ops", "forget", "piece", "a" * 64, "--reason", "asked for"]) == 1
-    assert len(door.asked) == CALLS
+    assert main(["ops", "forget", "contract", "ctr_1", "--reason", "asked for"]) == 1
+    assert [one[1] for one in door.asked] == ["/ops/tasks/ctr_1/forget"] * CALLS
     assert "not all is erased" in capsys.readouterr().err
 
 

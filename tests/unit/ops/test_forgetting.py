@@ -21,16 +21,28 @@ KEY = piece_key("runtime", "kernel", "t-1", "e-1", "a-1")
 FORGOTTEN = Forgotten(START_MS, "olga", "5" * 32, complete=True, was="done")
 
 
+class FakeTasks:
+    """Forgets every contract."""
+
+    def __init__(self):
+        self.asked = []
+
+    def forget(self, contract_id, record):
+        self.asked.append((contract_id, record))
+        return {"state": "COMPLETED", "complete": True, "had_task": True}
+
+
 class Bench:
     def __init__(self):
         self.rows, self.clock = FakeRecordRows(), FakeClock()
         self.table, overflow = FakePieceTable(self.clock), FakeOverflow()
         self.pieces = Pieces(self.table, overflow, clock=self.clock, renewal=no_renewal)
+        self.tasks = FakeTasks()
         numbers = iter(range(1, 99))
         records = Records(self.rows, self.clock, lambda: f"{next(numbers):032x}")
         erased = FakeErased(overflow, FakeEvidence())
         forgets = ForgetPieces(FakeForgettable(self.table), erased, self.clock, self.clock.sleep)
-        self.verbs = Forgets(records, lambda: forgets)
+        self.verbs = Forgets(records, lambda: forgets, lambda: self.tasks)
 
     def answered(self):
         claim = self.pieces.claim(KEY, "print", Origin("kernel", "echo", ("t-1", "e-1", "a-1")))
@@ -124,3 +136,24 @@ def test_views_show_who_had_a_piece_forgotten_and_the_state_that_it_had():
     assert views.page(VIEWER, {"state": ["failed"]})["items"] == []
     rows.pieces[KEY] = a_listed_piece(body=b'{"candidate_output":"left"}', state=State.FAILED, forgotten=FORGOTTEN)
     assert views.one(VIEWER, KEY)["output"] is None
+
+
+def test_a_forgotten_contract_is_recorded_before_it_is_forgotten(bench):
+    answer = bench.verbs.task(OPERATOR, "ctr_1", WHY)
+
+    [record] = bench.kept
+    assert (record.by, record.verb, record.target, record.reason) == (
+        *("operator", "contract.forget", "ctr_1", WHY["reason"]),
+    )
+    assert bench.tasks.asked == [("ctr_1", record._replace(outcome=None))]
+    assert answer == {"record_id": record.record_id, "state": "COMPLETED", "complete": True, "had_task": True}
+
+
+def test_only_operators_with_a_reason_have_a_contract_forgotten(bench):
+    with pytest.raises(Forbidden):
+        bench.verbs.task(VIEWER, "ctr_1", WHY)
+    with pytest.raises(BadRequest):
+        bench.verbs.task(OPERATOR, "ctr_1", {"reason": ""})
+    with pytest.raises(NotFound):
+        bench.verbs.task(OPERATOR, "../x", WHY)
+    assert bench.tasks.asked == bench.kept == []

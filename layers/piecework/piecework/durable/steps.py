@@ -53,7 +53,7 @@ class PieceSteps(Steps):
 
 
 class ListedSteps(PieceSteps):
-    """Steps of a piece that is listed; a run that has lost the piece records none, as it may be forgotten meanwhile."""
+    """Steps that can be listed by their piece. A run that has lost it records none: it may be forgotten meanwhile."""
 
     def __init__(self, table: ListedStepTable, claim: Claim, expires_at: Callable[[], int]) -> None:
         super().__init__(table, claim, expires_at)

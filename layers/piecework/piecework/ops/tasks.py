@@ -197,6 +197,7 @@ def _contract_of(row: Row) -> str:
 
 
 def _task(execution: Execution) -> dict[str, Json]:
+    forgotten = execution.forgotten
     return {
         "contract_id": execution.contract_id,
         "state": str(execution.state),
@@ -206,10 +207,11 @@ def _task(execution: Execution) -> dict[str, Json]:
         "attempt": execution.attempt.number,
         "attempts": execution.attempt.most,
         "created_at_ms": execution.created_at_ms,
-        "finished_at_ms": execution.outcome.finished_at_ms or None,
+        "finished_at_ms": (forgotten.ended_at_ms if forgotten else execution.outcome.finished_at_ms) or None,
         "is_in_doubt": execution.state is State.UNKNOWN,
         "next_look_at_ms": execution.due_ms or None,
         "looks": execution.settlement.looks,
+        "forgotten": forgotten.to_json() if forgotten else None,
     }
 
 

@@ -163,6 +163,10 @@ class OpsDoor:
         """The answer of POST /ops/pieces/{key}/forget."""
         return self._forgets.piece(asked.caller, asked.named["key"], asked.request.json_object())
 
+    def forget_task(self, asked: Asked) -> Json:
+        """The answer of POST /ops/tasks/{contract_id}/forget."""
+        return self._forgets.task(asked.caller, asked.named["contract_id"], asked.request.json_object())
+
     @cached_property
     def _people(self) -> SignIn | None:
         if not self._env.get(ISSUER):
@@ -283,18 +287,11 @@ class OpsDoor:
 
     @cached_property
     def _forgets(self) -> Forgets:
-        from time import sleep
-
-        from piecework.clock import now_in_ms
-        from piecework.ops.forgetting.pieces import ForgetPieces
-        from piecework.ops.forgetting.verbs import Forgets
-        from piecework.ops.store.forgotten_pieces import ForgettablePiecesTable
-        from piecework.ops.store.objects import ErasedObjects
+        from piecework.ops.store.forgets import forgets_of
 
         table, bucket = needed(self._env, "PIECEWORK_TABLE", "PIECEWORK_BUCKET")
-        objects = ErasedObjects(lambda: self._clients.s3, bucket)
-        pieces = ForgetPieces(ForgettablePiecesTable(self._clients.dynamodb, table), objects, now_in_ms, sleep)
-        return Forgets(self._records, lambda: pieces)
+        work, contracts = (self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_CONTRACTS_TABLE"))
+        return forgets_of(self._records, self._clients, table, bucket, work, contracts)
 
     @cached_property
     def _payments(self) -> PaymentVerbs:

@@ -21,7 +21,7 @@ from piecework.settings import RuntimeSettings, needed
 if TYPE_CHECKING:
     from piecework.aws.bucket import EvidenceBucket
     from piecework.aws.clients import Clients
-    from piecework.aws.steps_table import ResultSteps
+    from piecework.aws.steps_table import StepsTable
     from piecework.durable.pauses import Admission
     from piecework.durable.pieces import PieceTable
     from piecework.edge.http import Request
@@ -210,7 +210,7 @@ class RuntimeDoor:
         return PiecesTable(self._clients.dynamodb, name)
 
     @cached_property
-    def _steps(self) -> ResultSteps:
+    def _steps(self) -> StepsTable:
         from piecework.aws.steps_table import result_steps
 
         (name,) = needed(self._env, "PIECEWORK_TABLE")

@@ -5,19 +5,27 @@ for those days before it asks for such a call: a crash after that finds them, ho
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
-from piecework.durable.steps import StepTable
+from piecework.durable.pieces import piece_key
+from piecework.durable.steps import ListedStepTable
+
+CALLER: Final = "kernel"  # clients of an execution are not told apart once it is there
 
 
-class LastingTable(StepTable, Protocol):
+def steps_key(execution_id: str) -> str:
+    """The key that the steps of an execution's runs are recorded and listed under."""
+    return piece_key("kernel", CALLER, execution_id)
+
+
+class LastingTable(ListedStepTable, Protocol):
     """A table whose steps can be kept for longer."""
 
     def keep(self, key: str, least: int, expires_at: int) -> None:
         """Put a recorded step's end off to `expires_at` if it lies before `least`, both in epoch seconds."""
 
 
-class LastingSteps(StepTable):
+class LastingSteps(ListedStepTable):
     """The steps of one run; `lasts_s` gives the time until which they must be there, and until which they are kept."""
 
     def __init__(self, table: LastingTable, lasts_s: Callable[[], tuple[int, int] | None]) -> None:
@@ -32,6 +40,11 @@ class LastingSteps(StepTable):
 
     def record_once(self, key: str, body: bytes, expires_at: int) -> bytes:
         stored = self._table.record_once(key, body, expires_at)
+        self._used.add(key)
+        return stored
+
+    def record_listed(self, key: str, body: bytes, expires_at: int, *, piece: str, name: str) -> bytes:
+        stored = self._table.record_listed(key, body, expires_at, piece=piece, name=name)
         self._used.add(key)
         return stored
 

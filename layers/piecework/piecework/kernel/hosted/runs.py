@@ -18,16 +18,16 @@ from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol
 
 from piecework.clock import now_in_ms
-from piecework.durable.pieces import Claim, State, piece_key
+from piecework.durable.pieces import Claim, State
 from piecework.durable.renewal import Renewal
-from piecework.durable.steps import PieceSteps
+from piecework.durable.steps import ListedSteps
 from piecework.errors import LeaseLost, PieceworkError, Retryable, Unprocessable
 from piecework.extend.bounds import REASON_BYTES
 from piecework.extend.executors import Executor, Log, Outcome, Run, Task
 from piecework.extend.faults import fault_of
 from piecework.extend.right import Right, RightLost
 from piecework.kernel.errors import Conflict, Unauthorized
-from piecework.kernel.hosted.lasting import LastingSteps, LastingTable
+from piecework.kernel.hosted.lasting import LastingSteps, LastingTable, steps_key
 from piecework.kernel.hosted.reports import Account
 from piecework.kernel.hosted.tasks import deadline_ms, output_problem, task_of
 from piecework.kernel.hosted.tools import Diverged, Halt, Tools
@@ -172,8 +172,8 @@ class Hosted:
     def _facilities(
         self, task: Task, token: str, tools: Tools, right: Right, steps: LastingSteps, account: Account
     ) -> Run:
-        key = piece_key("kernel", task.caller, task.execution_id)
-        claim = Claim(key, token, "", after=State.RUNNING)  # an earlier run may have recorded steps
+        key = steps_key(task.execution_id)
+        claim = Claim(key, token, "", after=State.RUNNING, right=right)  # an earlier run may have recorded steps
         ends_s = (self.clock() + self.settings.execution_timeout_ms) // 1000 + STEPS_KEPT_SECONDS
 
         def on_progress(pct: float, text: str) -> None:
@@ -182,7 +182,7 @@ class Hosted:
 
         run = Run(
             remaining_ms=lambda: task.deadline_ms - self.clock(),
-            steps=account.of(PieceSteps(steps, claim, lambda: ends_s)),
+            steps=account.of(ListedSteps(steps, claim, lambda: ends_s)),
             log=self.log,
             on_progress=on_progress,
             call_tool=tools.call,

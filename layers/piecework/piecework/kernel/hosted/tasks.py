@@ -14,12 +14,12 @@ from typing import Final
 
 from piecework.extend.executors import Executor, Task
 from piecework.jsons import Json, canonical
+from piecework.kernel.hosted.lasting import CALLER
 from piecework.kernel.model.ports import Details
 from piecework.kernel.model.timers import ends_at
 from piecework.kernel.settings import KernelSettings
 from piecework.schemas import SchemaRejected, compile_schema
 
-CALLER: Final = "kernel"  # clients of an execution are not told apart once it is there
 OUTPUT_BYTES: Final = 1_048_576  # as much as a connected agent could send
 MARGIN_MS: Final = 5_000  # of the function's time, for recording the end
 

@@ -218,6 +218,18 @@ class KernelTable(Executions):
             self._empty(execution_id, row)
             if not goes_on():
                 return False
+        return self._drop_steps(execution_id, goes_on)
+
+    def _drop_steps(self, execution_id: str, goes_on: Callable[[], bool]) -> bool:
+        """Remove the recorded steps of a hosted agent's runs, as the index shows them."""
+        from piecework.aws.steps_table import steps_of
+        from piecework.kernel.hosted.lasting import steps_key
+
+        partition = steps_of(steps_key(execution_id))
+        for batch in _batches(self._table.query(partition, page=PAGE_ROWS, index=keys.BY_AGE)):
+            self._table.delete_all([_key(row) for row in batch])
+            if not goes_on():
+                return False
         return True
 
     def _empty(self, execution_id: str, row: Item) -> None:

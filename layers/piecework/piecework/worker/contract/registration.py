@@ -77,7 +77,7 @@ class Registration:
 
 def contract_state(execution: Execution | None) -> str:
     """HIRE's state of a registered contract; failed work stays EXECUTING, since HIRE has no state for it."""
-    if execution is None:
+    if execution is None or not execution.task_id:  # the second was forgotten before anybody paid
         return SIGNED
     return COMPLETED if execution.state in DELIVERED else EXECUTING
 

@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from piecework.clock import DAY_MS
 from piecework.durable.due import Due
+from piecework.durable.forgotten import Forgotten
 from piecework.jsons import Json
 from piecework.values import dataclass, replace
 from piecework.worker.record.states import ENDED, State, advance
@@ -61,6 +62,7 @@ class Execution:
     settle_before: bool = False
     longest_ms: int = 0  # that its executor may take, as it was when the terms were made; 0 in older rows
     has_webhook: bool = False
+    forgotten: Forgotten | None = None  # of a record whose payloads are erased; it is answered as one past its time
 
     @property
     def is_ended(self) -> bool:

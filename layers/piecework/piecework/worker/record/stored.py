@@ -6,6 +6,7 @@ Members that a record of another version has besides are left out; those that it
 from collections.abc import Mapping
 from typing import Final
 
+from piecework.durable.forgotten import Forgotten
 from piecework.jsons import Json
 from piecework.jsons.stored import known
 from piecework.values import asdict
@@ -39,6 +40,8 @@ STORED_AS: Final[Mapping[tuple[str, str], str]] = {  # where the stored name is 
 def flat(execution: Execution) -> dict[str, Json]:
     """The record as one object."""
     members: dict[str, Json] = asdict(execution)
+    if execution.forgotten is None:  # as all records but very few, whose form stays as it was
+        del members["forgotten"]
     for part in PARTS:
         members |= {STORED_AS.get((part, name), name): value for name, value in members.pop(part).items()}
     return members
@@ -53,6 +56,7 @@ def from_flat(members: Mapping[str, Json]) -> Execution:
     read = {**members, "hashes": tuple(members["hashes"]), "items": tuple(members["items"])}
     read |= {name: known(Kept, members[name]) for name in ("input", "result") if members[name] is not None}
     read |= {"failure": known(Failure, members["failure"])} if members["failure"] is not None else {}
+    read |= {"forgotten": known(Forgotten, members["forgotten"])} if members.get("forgotten") else {}
     parts = {part: known(kind, _own(part, kind, read)) for part, kind in PARTS.items()}
     return known(Execution, {**read, **parts, "state": State(members["state"])})
 

@@ -251,6 +251,8 @@ class HiredTasks:
         execution = self.executions.read(contract_id)
         if execution is None or execution.task_id != task_id:
             return None
+        if execution.forgotten:  # its end lies long ago, so nothing is read
+            return Look(stream_of(execution), None, execution.outcome.finished_at_ms)
         contract = self.contracts.get(contract_id) if execution.is_ended else None
         if contract is None:
             return Look(stream_of(execution), None)

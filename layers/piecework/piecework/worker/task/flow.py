@@ -185,7 +185,9 @@ class Hire:
         raise WorkerError("BODY_MISMATCH", "this contract is bound to another input")
 
     def _gone(self, ask: Ask, case: Case) -> Answer:
-        raise WorkerError("CONTRACT_EXPIRED", "the result was kept for its time and is gone")
+        forgotten = "what this contract was about was forgotten; it is neither worked on nor paid again"
+        message = forgotten if case.execution.forgotten else "the result was kept for its time and is gone"
+        raise WorkerError("CONTRACT_EXPIRED", message)
 
     def _ask_again(self, ask: Ask, case: Case) -> Answer:
         if not case.execution.has_result:  # paid before the work, which is still to be done

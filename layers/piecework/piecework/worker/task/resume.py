@@ -86,7 +86,7 @@ class Resume:
     def tell(self, case: Case) -> None:
         """Announce an end at once, where there is one to announce; if that fails its due time does it again."""
         execution = case.execution
-        if not (execution.is_ended and execution.has_webhook):
+        if execution.forgotten or not (execution.is_ended and execution.has_webhook):
             return
         try:
             self.announce(execution, case.contract)
@@ -96,7 +96,7 @@ class Resume:
 
     def _announce(self, due: Due) -> Execution | None:
         execution, contract = self.executions.read(due.id), self.contracts.get(due.id)
-        if execution is not None and contract is not None and execution.is_ended:
+        if execution is not None and contract is not None and execution.is_ended and not execution.forgotten:
             self.announce(execution, contract)
         self.due_times.remove(due)
         return execution

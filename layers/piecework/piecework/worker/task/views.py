@@ -71,7 +71,9 @@ class Views:
         return _answer(demand_for(error, quoted.terms, v1=self.x402_v1, members=members))
 
     def is_forgotten(self, execution: Execution) -> bool:
-        """Whether the result is past its retention."""
+        """Whether the result is past its retention, or was forgotten at an operator's request."""
+        if execution.forgotten:
+            return True
         return execution.is_ended and self.clock() >= execution.kept_until_ms(self.result_days)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from piecework.clock import now_in_ms
 from piecework.durable.pieces import INLINE_LIMIT, Claim, Overflow, State, piece_key
-from piecework.durable.steps import PieceSteps, StepTable
+from piecework.durable.steps import ListedSteps, ListedStepTable
 from piecework.errors import PieceworkError, RequestRejected
 from piecework.extend.executors import Artifact, Executor, Log, Outcome, Run, Steps, Task
 from piecework.extend.faults import fault_of
@@ -54,7 +54,7 @@ class Work:
         *,
         files: Deliverables,
         texts: Overflow,
-        steps: StepTable,
+        steps: ListedStepTable,
         log: Log,
         listener: Listener,
         record_item: Callable[[Execution, Item], None],
@@ -113,10 +113,10 @@ class Work:
         inputs = self.kept(execution.input)
         folder = f"{execution.contract_id}/{execution.task_id}/g{execution.generation}/{execution.lease.token}"
         told = PartialOutput(execution, folder, self._files, self._texts, self._record_item, self._listener, self._log)
-        steps = self._steps_of(execution, is_fresh)
+        right = right or Unleased()
+        steps: Steps = self._steps_of(execution, is_fresh, right)
         if is_chained:
             steps = ChainedSteps(steps, lambda: until_ms - self._clock())
-        right = right or Unleased()
         run = self._run_of(steps, ends_ms, told, right)
         outcome = self._attempt(execution, executor, _task(contract, execution, executor, inputs, ends_ms), run)
         if isinstance(outcome, Ended):
@@ -175,10 +175,11 @@ class Work:
         self._pause(max(0.0, CHECK_SECONDS - (time.monotonic() - began)))
         return ended_by_output()
 
-    def _steps_of(self, execution: Execution, is_fresh: bool) -> Steps:
-        key = piece_key("worker", execution.contract_id, str(execution.generation), str(execution.attempt.number))
-        claim = Claim(key, execution.lease.token, execution.body_digest, after=None if is_fresh else State.RUNNING)
-        return PieceSteps(self._steps, claim, lambda: self._clock() // 1000 + STEP_DAYS * 86_400)
+    def _steps_of(self, execution: Execution, is_fresh: bool, right: Right) -> Steps:
+        key = attempt_key(execution.contract_id, execution.generation, execution.attempt.number)
+        after = None if is_fresh else State.RUNNING
+        claim = Claim(key, execution.lease.token, execution.body_digest, after, right=right)
+        return ListedSteps(self._steps, claim, lambda: self._clock() // 1000 + STEP_DAYS * 86_400)
 
     def _run_of(self, steps: Steps, ends_ms: int, told: PartialOutput, right: Right) -> Run:
         return Run(
@@ -190,6 +191,11 @@ class Work:
             on_delta=told.delta,
             right=right,
         )
+
+
+def attempt_key(contract_id: str, generation: int, attempt: int) -> str:
+    """The key that the steps of one attempt are recorded under."""
+    return piece_key("worker", contract_id, str(generation), str(attempt))
 
 
 def _ids(execution: Execution) -> dict[str, str]:
