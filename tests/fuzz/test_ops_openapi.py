@@ -130,3 +130,11 @@ def test_no_request_about_a_payment_in_doubt_and_dead_letters_breaks_the_operato
     headers = {"Authorization": f"Bearer {SECRET}"}
     records = door.http.get("/ops/records?limit=50", headers=headers).json()["items"]
     assert {record["verb"] for record in records} >= {"payment.resolve", "dead_letters.redrive"}  # the core was reached
+
+
+def test_no_request_of_1500_breaks_the_operators_door(door, tmp_path):
+    document = lenient(only(lambda path: not path.endswith((*PAUSES, *LEFT_OUT))))
+
+    report = checked(door, document, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "40")
+
+    assert report["test_cases"]["generated"] >= 1_500
