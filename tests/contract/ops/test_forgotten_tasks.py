@@ -404,8 +404,14 @@ def test_another_contracts_task_stays_whose_name_begins_alike(stage):
     other = stage.signed("ctr_alike2")
     stage.post(other, BODY, stage.pay(other))
 
+    def files():
+        return [one["Key"] for one in stage.s3.list_objects_v2(Bucket=stage.bucket)["Contents"]]
+
+    kept = [key for key in files() if "/ctr_alike2/" in key]
+
     stage.forget(contract)
 
+    assert files() == kept != []
     found = stage.post(other, BODY)
     assert found.status == 200 and SECRET in found.text
 
