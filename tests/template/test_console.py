@@ -295,12 +295,13 @@ def listed(value):
     return [value] if isinstance(value, str) else value
 
 
-def test_the_function_of_the_files_may_write_its_log_and_knows_no_setting(console, functions):
+def test_the_function_of_the_files_may_write_its_log_and_knows_where_people_sign_in_alone(console, functions):
     [entry] = granted(console, "OpsFiles")
 
     assert entry["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
     assert entry["Resource"].endswith(":log-group:OpsFilesLogGroup:*")
-    assert list(functions["OpsFiles"]["Environment"]["Variables"]) == ["POWERTOOLS_SERVICE_NAME"]
+    public = {"POWERTOOLS_SERVICE_NAME", "PIECEWORK_OPS_ISSUER", "PIECEWORK_OPS_CONNECT_ORIGIN"}
+    assert set(functions["OpsFiles"]["Environment"]["Variables"]) == public
 
 
 def test_the_function_that_writes_can_ask_the_chain_and_holds_no_key_that_settles(load_template):

@@ -9,6 +9,7 @@ import pytest
 from local.deploy import check_rules
 from local.parameters import Refused, check_values
 from local.template import ACCOUNT, REGION
+from piecework.ops.console.policy import called
 from piecework.ops.people.claims import parse_group_roles
 from piecework.ops.people.configured import CLIENT, CLIENT_PARAMETER, GROUPS, ISSUER, sign_in
 from tests.template.test_console import CONFIGURED, granted
@@ -110,6 +111,23 @@ def test_a_function_can_read_its_sign_in(load_template, name, given, issuer, is_
 
     assert found[ISSUER] == made.issuer.url == issuer
     assert made.expected()[:2] == (issuer, "console") and made.expected().is_cognito is is_cognito
+
+
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ({}, "https://console-local.auth.us-east-1.amazoncognito.com"),
+        (OIDC, "https://login.example"),
+        ({**OIDC, "ConsoleConnectOrigin": "https://tokens.example"}, "https://tokens.example"),
+        ({**CONFIGURED, "ConsoleSignIn": "tokens"}, None),
+    ],
+)
+def test_pages_may_call_the_token_endpoints_origin_and_no_other(load_template, given, origin):
+    template = load_template(**{**BOTH, **given})
+
+    assert called(variables(template, "OpsFiles")) == ([origin] if origin else [])
+    for found in template.of_type("AWS::Cognito::UserPoolDomain").values():
+        assert origin == f"https://{found['Domain']}.auth.us-east-1.amazoncognito.com"
 
 
 def test_with_tokens_alone_there_is_no_issuer_and_no_layer_for_one(load_template):

@@ -8,7 +8,7 @@ from piecework.ops.console.files import ConsoleFiles, read_files, serve_files
 from piecework.ops.wiring import OpsDoor
 
 door = OpsDoor().ready("telemetry")
-files = ConsoleFiles(read_files(Path(__file__).parent / "static"))
+files = ConsoleFiles(read_files(Path(__file__).parent / "static"), door.called)
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

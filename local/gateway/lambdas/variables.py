@@ -19,6 +19,8 @@ KERNEL_TOKENS_SECRET: Final = f"{KERNEL_TOKENS}_SECRET_ARN"
 OPS_TOKENS: Final = "PIECEWORK_OPS_TOKENS"
 OPS_ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
 OWN_POOLS_CLIENT: Final = "PIECEWORK_OPS_CLIENT_ID_PARAMETER"
+CONNECT: Final = "PIECEWORK_OPS_CONNECT_ORIGIN"
+POOLS_HOST: Final = ".amazoncognito.com"
 ISSUER: Final = "PIECEWORK_OPS_ISSUER"
 OWN_TOKENS: Final = (KERNEL_TOKENS, OPS_TOKENS)  # of doors whose functions check them, without an authorizer
 WEBHOOKS: Final = "PIECEWORK_KERNEL_WEBHOOKS"
@@ -88,6 +90,7 @@ def of_function(function: Function, caller: Mapping[str, str], *, public_url: st
 def _emulated(given: Mapping[str, str]) -> dict[str, str]:
     key = {FILES_KEY: EMULATED_KEY} if FILES_KEY in given and not given[FILES_KEY] else {}
     pool = {ISSUER: ""} if given.get(OWN_POOLS_CLIENT) else {}  # the emulator has no user pool to sign in at
+    pool |= {CONNECT: ""} if POOLS_HOST in given.get(CONNECT, "") else {}
     return {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", **key, **pool}
 
 

@@ -8,6 +8,7 @@
  */
 import { html } from "./render.js";
 import { ask } from "./parts/dialog.js";
+import { toast } from "./parts/toast.js";
 
 /** @typedef {import("#ops").Caller} Caller */
 /**
@@ -15,6 +16,7 @@ import { ask } from "./parts/dialog.js";
  * @property {string} name
  * @property {() => Promise<Record<string, string>>} headers what each request carries
  * @property {() => Promise<boolean>} [resume] after a load: whether it can go on without asking
+ * @property {() => Promise<boolean>} [isOffered] whether this door has it; else it always is
  * @property {() => Promise<void>} [begin] leaves the page to sign in; a button offers it
  * @property {() => Promise<void>} [end] signs out
  */
@@ -76,9 +78,9 @@ export function signIn() {
 /** Sign out everywhere that this page knows. */
 export async function signOut() {
   pasted = "";
-  await current?.end?.();
+  if (current) await current.end?.();
+  else await fetch(SESSION, { method: "DELETE" }).catch(() => null);
   current = null;
-  await fetch(SESSION, { method: "DELETE" }).catch(() => null);
   set(null);
   await signIn();
 }
@@ -106,19 +108,23 @@ function set(found) {
   for (const listener of listeners) listener();
 }
 
+/** Leave the page to sign in; what stops that is told. @param {Way} way */
+const leave = (way) => way.begin?.().catch((error) => toast(error.message, "failed"));
+
 /** @param {string} problem @returns {Promise<void>} */
 async function question(problem) {
-  const others = ways.filter((way) => way.begin);
+  const others = [];
+  for (const way of ways) if (way.begin && (await way.isOffered?.().catch(() => true) ?? true)) others.push(way);
   const answer = await ask({
     title: "Sign in",
     intro: html`<p>Open the link that <code>make run</code> printed, or paste a token of this door. It is kept in this page
       alone and is gone when the page is closed.</p>
-      ${others.map((way) => html`<p><button type="button" @click=${() => way.begin?.()}>${way.name}</button></p>`)}`,
+      ${others.map((way) => html`<p><button type="button" @click=${() => leave(way)}>${way.name}</button></p>`)}`,
     fields: [{ name: "token", label: "Token", type: "password", required: true }],
     verb: "Sign in",
     problem,
     isForced: true,
   });
-  pasted = answer?.token.trim() ?? "";
+  [current, pasted] = [null, answer?.token.trim() ?? ""];
   if (!(await learn())) return question("This token is not one of the door's.");
 }

@@ -2,9 +2,12 @@
 /** The console: signs in, draws its frame, opens the page of its address. */
 import * as auth from "./auth.js";
 import { drawFrame } from "./frame.js";
+import { oidc } from "./oidc.js";
 import { failure } from "./parts/show.js";
 import { render } from "./render.js";
 import * as router from "./router.js";
+
+auth.addWay(oidc);
 
 async function begin() {
   drawFrame();

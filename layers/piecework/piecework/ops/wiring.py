@@ -64,6 +64,13 @@ class OpsDoor:
             self.telemetry.warning("door_is_open", advice=OPEN)
         return Access(self._tokens, parse_roles(self._env.get(ROLES, "")), self._people)
 
+    @property
+    def called(self) -> list[str]:
+        """The origins beside the door's own that the console's pages call."""
+        from piecework.ops.console.policy import called
+
+        return called(self._env)
+
     def health(self, asked: Asked) -> Json:
         """The answer of GET /ops/health: that the function runs."""
         return {"status": "ok"}

@@ -5,7 +5,7 @@ Files are named by a hash of all of them, `/console/static/<hash>/…`, and kept
 
 import gzip
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -46,12 +46,12 @@ class File(NamedTuple):
 class ConsoleFiles:
     """The console's files."""
 
-    def __init__(self, contents: Mapping[str, bytes]) -> None:
+    def __init__(self, contents: Mapping[str, bytes], connect: Iterable[str] = ()) -> None:
         if strange := [name for name in contents if _suffix(name) not in MEDIA_TYPES] or PAGE not in contents:
             raise SettingsError(f"the console's files are incomplete, or have one of another kind: {strange}")
         self._contents = contents
         self._packed = lru_cache(maxsize=None)(self._file)
-        self._headers = headers()
+        self._headers = headers(connect)
 
     @cached_property
     def version(self) -> str:

@@ -19,7 +19,16 @@ DIRECTIVES: Final[Mapping[str, str]] = {
     "require-trusted-types-for": "'script'",
     "trusted-types": "piecework",
 }
-ORIGIN: Final = re.compile(r"https://[a-z0-9.-]{1,253}(?::[0-9]{1,5})?")
+ORIGIN: Final = re.compile(r"https://[a-z0-9.-]{1,253}(?::[0-9]{1,5})?|http://127\.0\.0\.1:[0-9]{1,5}")
+ISSUER: Final = "PIECEWORK_OPS_ISSUER"
+CONNECT: Final = "PIECEWORK_OPS_CONNECT_ORIGIN"
+
+
+def called(env: Mapping[str, str]) -> list[str]:
+    """The origins beside our own that pages call: that of the issuer's token endpoint, where people sign in."""
+    scheme, _, rest = env.get(ISSUER, "").partition("://")
+    found = env.get(CONNECT) or (f"{scheme}://{rest.partition('/')[0].lower()}" if rest else "")
+    return [found] if found else []
 
 
 def headers(connect: Iterable[str] = ()) -> dict[str, str]:
