@@ -4,6 +4,8 @@
 /** @type {{ path: string, name: string, key?: string, page: () => Promise<import("./router.js").Page> }[]} `key`: after `g`, and in the menu */
 export const ROUTES = [
   { path: "/now", name: "Now", key: "n", page: () => import("./pages/now.js") },
+  { path: "/executions", name: "Executions", key: "e", page: () => import("./pages/executions.js") },
+  { path: "/executions/:id", name: "Execution", page: () => import("./pages/execution.js") },
   { path: "/pieces", name: "Pieces", key: "p", page: () => import("./pages/pieces.js") },
   { path: "/pieces/:key", name: "Piece", page: () => import("./pages/piece.js") },
   { path: "/operations", name: "Operations", key: "o", page: () => import("./pages/operations.js") },

@@ -12,6 +12,8 @@ export const title = "Search";
 
 /** Add the finder of a page here. @type {Finder[]} */
 const FINDERS = [
+  { what: "execution, by its id", form: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+    look: (text, signal) => there(`kernel/executions/${part(text)}`, link(`/executions/${part(text)}`), signal) },
   { what: "piece, by its key", form: /^[0-9a-f]{64}$/, look: (text, signal) => there(`pieces/${part(text)}`, link(`/pieces/${part(text)}`), signal) },
 ];
 

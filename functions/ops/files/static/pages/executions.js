@@ -1,0 +1,199 @@
+// @ts-check
+/** Executions: the list and its filters, which are in the address; what is new comes by itself while one looks. */
+import { ApiError, get, part, post } from "../api.js";
+import { can } from "../auth.js";
+import { id, time } from "../format.js";
+import { ask } from "../parts/dialog.js";
+import { badge, empty, failure } from "../parts/show.js";
+import { table } from "../parts/table.js";
+import { toast } from "../parts/toast.js";
+import { html } from "../render.js";
+import { go, link } from "../router.js";
+
+export const title = "Executions";
+const AGAIN_MS = 5_000; // between looks at the newest page
+const OPEN = ["pending", "running", "blocked"];
+const STATES = [...OPEN, "completed", "failed", "cancelled"];
+const FILTERS = ["status", "agent_id", "label", "created_after", "created_before"];
+const LOOKS = 10; // at a count that lags behind
+const PAUSE_MS = 500;
+
+/** @typedef {import("#ops").KernelExecutions["executions"][number]} Row */
+/** @typedef {import("#ops").KernelCancellable} Cancellable */
+/**
+ * @typedef {object} Listed
+ * @property {Row[]} rows
+ * @property {string} next the cursor of the page behind them
+ * @property {number} pages how many were read
+ * @property {boolean} isBusy
+ * @property {unknown} error of the last look
+ */
+
+/** @param {import("../router.js").Place} place */
+export async function open({ query, show, signal }) {
+  const asked = Object.fromEntries(FILTERS.map((name) => [name, query[name] ?? ""]));
+  /** @type {Listed} */
+  const listed = { rows: [], next: "", pages: 0, isBusy: true, error: null };
+  const draw = () => show(view(asked, listed, more, look));
+  /** @param {(page: import("#ops").KernelExecutions) => void} take @param {string} cursor */
+  async function read(take, cursor) {
+    listed.isBusy = true;
+    try {
+      take(await get("kernel/executions", { ...asked, include: "reasons", cursor }, signal));
+      listed.error = null;
+    } catch (error) {
+      listed.error = error;
+    }
+    listed.isBusy = false;
+    if (!signal.aborted) draw();
+  }
+  const more = () => {
+    if (listed.isBusy) return;
+    const done = read(({ executions, next_cursor }) => {
+      const known = new Set(listed.rows.map((row) => row.id));
+      Object.assign(listed, { rows: [...listed.rows, ...executions.filter((row) => !known.has(row.id))], next: next_cursor, pages: listed.pages + 1 });
+    }, listed.next);
+    draw();
+    return done;
+  };
+  const look = () => (listed.isBusy && listed.pages ? undefined : read((page) => renew(listed, page), ""));
+  await look();
+  const timer = setInterval(() => document.hidden || look(), AGAIN_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
+}
+
+/** Put the newest page in front. Rows of later pages stay as they were read; if some lie between, the list begins anew.
+ * @param {Listed} listed @param {import("#ops").KernelExecutions} page */
+function renew(listed, { executions, next_cursor }) {
+  const oldest = executions.at(-1);
+  const shown = new Set(executions.map((row) => row.id));
+  const behind = oldest ? listed.rows.filter((row) => !shown.has(row.id) && isOlder(row, oldest)) : [];
+  const touches = listed.rows.some((row) => shown.has(row.id));
+  if (listed.pages > 1 && touches && next_cursor) listed.rows = [...executions, ...behind];
+  else Object.assign(listed, { rows: executions, next: next_cursor, pages: 1 });
+}
+
+/** @param {Row} row @param {Row} than */
+const isOlder = (row, than) => row.created_at < than.created_at || (row.created_at === than.created_at && row.id < than.id);
+
+/** @param {Record<string, string>} asked @param {Listed} listed @param {() => void} more @param {() => void} look */
+function view(asked, listed, more, look) {
+  const { rows, next, pages, isBusy, error } = listed;
+  return html`<h1>Executions</h1>${filters(asked)}
+    <p class="quiet">The newest are looked at again every ${AGAIN_MS / 1_000} s while this page is visible${pages > 1 ? "; those below the first 50 are as they were when they were loaded" : ""}.</p>
+    ${can("operator", "client") ? html`<p class="verbs"><button type="button" class="grave" @click=${() => cancelMany(asked, look)} ?disabled=${!isCancellable(asked)}
+      aria-describedby="many">Cancel these…</button><span class="hint" id="many">${isCancellable(asked) ? "" : "To cancel many, choose an open status, an agent or a label, and no time."}</span></p>` : null}
+    ${rows.length ? table({ name: "Executions", heads: ["execution", "status", "agent", "waits for, or failed", "labels", "created", "last change"], key: (row) => row.id,
+      tone: (row) => (row.status === "failed" ? "bad" : row.status === "blocked" ? "wait" : undefined), cells }, rows) : null}
+    ${rows.length || next || error || (isBusy && !pages) ? null : none(asked)}
+    ${!rows.length && next ? empty("Nothing on these pages of the list", "The door reads a bounded number of rows at once. Go on for the rest.") : null}
+    ${error ? failure(error, look) : null}
+    <p class="more">${next ? html`<button type="button" @click=${more}>Load more</button>` : null}</p>`;
+}
+
+/** @param {Row} row */
+const cells = (row) => [
+  html`<a href=${link(`/executions/${part(row.id)}`)}>${id(row.id)}</a>`,
+  badge(row.status),
+  html`<a href=${link("/executions", { agent_id: row.agent_id })}>${row.agent_id}</a>`,
+  html`<span class=${row.error ? "said bad" : "said"}>${row.error ?? row.waiting_for ?? "–"}</span>`,
+  Object.entries(row.labels).map(([name, value]) => html`<a class="label" href=${link("/executions", { label: `${name}:${value}` })}>${name}: ${value}</a> `),
+  time(Date.parse(row.created_at)),
+  time(Date.parse(row.updated_at)),
+];
+
+/** @param {Record<string, string>} asked */
+function filters(asked) {
+  const changed = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (event.type === "change" && /** @type {HTMLInputElement} */ (event.target).type === "datetime-local") return; // half typed, perhaps
+    const form = /** @type {HTMLFormElement} */ (/** @type {Element} */ (event.currentTarget));
+    const given = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
+    for (const name of ["created_after", "created_before"]) given[name] = moment(given[name]);
+    go(link("/executions", given));
+  };
+  return html`<form class="filters" @submit=${changed} @change=${changed} aria-label="Filters">
+    <label>Status <select name="status">
+      <option value="">any</option>
+      ${STATES.map((state) => html`<option value=${state} ?selected=${state === asked.status}>${state}</option>`)}
+    </select></label>
+    <label>Agent <input name="agent_id" value=${asked.agent_id} maxlength="256"></label>
+    <label>Label <input name="label" value=${asked.label} maxlength="512" placeholder="key:value"></label>
+    <label>Created from <input name="created_after" type="datetime-local" step="1" value=${local(asked.created_after)}></label>
+    <label>until <input name="created_before" type="datetime-local" step="1" value=${local(asked.created_before)}></label>
+    <button>Filter</button>
+    <a href=${link("/executions")} ?hidden=${!Object.values(asked).some(Boolean)}>Clear</a>
+  </form>`;
+}
+
+/** A field's time, which is the browser's own, as the door reads it. @param {string} text */
+const moment = (text) => (text && !Number.isNaN(Date.parse(text)) ? new Date(text).toISOString() : "");
+
+/** A time of the address as a field has it. @param {string} text */
+function local(text) {
+  const ms = Date.parse(text);
+  return Number.isNaN(ms) ? "" : new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+/** @param {Record<string, string>} asked */
+function none(asked) {
+  if (Object.values(asked).some(Boolean)) return empty("No execution is like that", html`<a href=${link("/executions")}>Look at all executions</a>.`);
+  return empty("No executions yet", html`Create one: <code>POST /v0/executions</code> at the kernel door. <code>make run</code> prints a command that does.`);
+}
+
+/** Whether the door can cancel what the filter names, and not more. @param {Record<string, string>} asked */
+const isCancellable = ({ status, agent_id, label, created_after, created_before }) =>
+  Boolean(status || agent_id || label) && (!status || OPEN.includes(status)) && !created_after && !created_before;
+
+/** Count; then cancel exactly so many, with that number typed in. @param {Record<string, string>} asked @param {() => void} look */
+async function cancelMany({ status, agent_id, label }, look) {
+  const [name, ...rest] = label.split(":");
+  const which = { ...(status && { status }), ...(agent_id && { agent_id }), ...(label && { labels: { [name]: rest.join(":") } }) };
+  let counted = /** @type {Cancellable | null} */ (null);
+  try {
+    counted = await count(which, "");
+  } catch (error) {
+    return toast(error instanceof Error ? error.message : String(error), "failed");
+  }
+  const [number, cursor] = [counted.count ?? 0, counted.cursor];
+  if (!number) return toast("No open execution is like that", "failed");
+  await ask({
+    title: `Cancel ${number} executions`,
+    intro: html`<p>Those that are open now and have ${Object.entries({ status, agent: agent_id, label }).filter(([, value]) => value).map(([what, value]) => html`${what} <code class="id">${value}</code> `)}</p>
+      <p>They end for good. ${counted.more ? "There may be more, which stay: count again afterwards." : ""}</p>`,
+    fields: [{ name: "number", label: `Type ${number} to confirm`, required: true, max: 10 }],
+    verb: "Cancel them",
+    no: "Let them go on",
+    isGrave: true,
+    act: async (values) => {
+      if (values.number.trim() !== String(number)) throw new Error(`Type ${number}: that many are counted.`);
+      toast(`${await cancelled(which, cursor, number)} executions are cancelled`);
+    },
+  });
+  look();
+}
+
+/** @param {object} which @param {string} cursor @returns {Promise<Cancellable>} */
+const count = (which, cursor) => post("kernel/executions/cancel", { ...which, ...(cursor && { cursor }) });
+
+/** Part after part; what was not counted at first is never added. @param {object} which @param {string} cursor @param {number} number */
+async function cancelled(which, cursor, number) {
+  let [done, left] = [0, number];
+  for (;;) {
+    const part = /** @type {Cancellable} */ (await post("kernel/executions/cancel", { ...which, cursor, confirm: left }));
+    done += part.cancelled ?? 0;
+    if (!part.remaining) return done;
+    left = await shrunk(which, cursor, part.remaining, done);
+    if (!left) return done;
+  }
+}
+
+/** How many are left, once the list shows it. @param {object} which @param {string} cursor @param {number} most @param {number} done */
+async function shrunk(which, cursor, most, done) {
+  for (let looks = 0; looks < LOOKS; looks += 1) {
+    const { count: found = 0 } = await count(which, cursor);
+    if (found <= most) return found;
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  }
+  throw new ApiError(409, "conflict", `${done} are cancelled. More fit now than were counted: close this and count again.`);
+}
