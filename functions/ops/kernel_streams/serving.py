@@ -114,7 +114,7 @@ def request_of(scope: Mapping[str, Any]) -> Request:
         path=path,
         headers=headers,
         path_params={"proxy": path[begin:].removeprefix("/")},
-        query=parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=16),
+        query=parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True),
         context={},
         remaining_ms=lambda: int(LIFE_SECONDS * 1000),
         text=None,

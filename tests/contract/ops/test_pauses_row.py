@@ -73,6 +73,17 @@ def test_the_row_never_expires_and_is_in_no_list(embedded_aws):
     assert json.loads(row[FIRST.scope]) == {"since_ms": START_MS, "by": "mia", "reason": FIRST.reason}
 
 
+def test_a_pause_of_a_later_release_closes_its_scope_too(embedded_aws):
+    client, name = embedded_aws.client("dynamodb"), embedded_aws.new_table()
+    later = {"since_ms": FIRST.since_ms, "by": FIRST.by, "reason": FIRST.reason, "until_ms": START_MS + 9}
+    Table(client, name, "the table").put({"pk": PK, "held": 1, FIRST.scope: json.dumps(later)})
+    pauses = PausesRow(client, name)
+
+    assert pauses.all() == [FIRST]
+    with pytest.raises(Paused):
+        Admission(pauses, FakeClock(), QuietLog().warning).check("worker")
+
+
 def test_new_work_costs_one_read_in_five_seconds_of_a_process(embedded_aws):
     counted, clock = Counted(embedded_aws.client("dynamodb")), FakeClock()
     pauses = PausesRow(counted, embedded_aws.new_table())

@@ -19,6 +19,7 @@ from tests.support.kernel.policies import a_policy
 from tests.support.ops.kernel import KernelOps
 from tests.support.ops.streams import Reader
 
+MANY = {f"p{number}": "1" for number in range(200)}
 PRIVATE = "rules: [{id: letters, when: {tool_id: mail.send}, then: {decision: require_approval, private: true}}]"
 
 
@@ -108,6 +109,8 @@ def test_an_end_that_the_reader_knows_is_204(ops, work):
         ("shop", {}, 401, "unauthorized"),
         ("agent", {}, 403, "forbidden"),
         ("viewer", {"after_sequence": "-1"}, 400, "bad_request"),
+        ("", MANY, 401, "unauthorized"),
+        ("viewer", MANY, 400, "bad_request"),
         ("viewer", {"after_sequence": "9" * 40}, 400, "bad_request"),
         ("viewer", {"what": "1"}, 400, "bad_request"),
     ],

@@ -12,6 +12,7 @@ from piecework.aws.table import THE_RESULTS, Table
 from piecework.aws.writes import new_write
 from piecework.durable.pauses import MOST_PAUSES, SCOPE, Pause, Pauses
 from piecework.jsons import canonical, loads
+from piecework.jsons.stored import known
 
 if TYPE_CHECKING:
     from piecework.aws.attributes import Item
@@ -57,4 +58,4 @@ class PausesRow(Pauses):
 
 
 def _pauses(row: Item) -> list[Pause]:
-    return [Pause(scope, **loads(text)) for scope, text in row.items() if SCOPE.fullmatch(scope)]
+    return [known(Pause, {**loads(text), "scope": scope}) for scope, text in row.items() if SCOPE.fullmatch(scope)]
