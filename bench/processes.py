@@ -13,8 +13,16 @@ def cpu_ms(pid: int) -> float:
 
 
 def resident_mb(pid: int) -> float:
-    """Memory that the process holds now."""
-    for line in Path(f"/proc/{pid}/status").read_text("utf-8").splitlines():
+    """Memory that the process holds now.
+
+    Raises:
+        ProcessLookupError: it has ended.
+    """
+    try:
+        told = Path(f"/proc/{pid}/status").read_text("utf-8")
+    except FileNotFoundError:
+        raise ProcessLookupError(pid) from None
+    for line in told.splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     raise ProcessLookupError(pid)

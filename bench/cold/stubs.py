@@ -113,6 +113,7 @@ class _Runtime(Handler):
     def do_GET(self) -> None:
         self.server.marks.put((time.perf_counter(), b""))
         if not self.server.has_work:
+            self.rfile.read(1)  # until the process is killed: without an answer it would end before it is looked at
             self.close_connection = True
             return
         self.server.has_work = False

@@ -49,7 +49,10 @@ LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redr
 OF_A_PIECE: Final = "/ops/pieces/{key}/verdicts"
 KEY: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 OR_NULL: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
-QUEUE: Final = an_object(dict.fromkeys(("waiting", "in_flight", "delayed", "dead_letters"), OR_NULL))
+QUEUE: Final = an_object(
+    dict.fromkeys(("waiting", "in_flight", "delayed", "dead_letters"), OR_NULL)
+    | dict.fromkeys(("oldest_age_seconds", "oldest_dead_letter_age_seconds"), OR_NULL)
+)
 TIME: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": MOST_MS}
 IDS: Final = ("task_id", "execution_id", "attempt_id")
 FORGOTTEN: Final[Schema] = {

@@ -1,6 +1,8 @@
 """Cold starts are believed: all contenders get the same variables, and each of them verifies its AWS."""
 
 import os
+import socket
+import subprocess
 import sysconfig
 from pathlib import Path
 
@@ -8,9 +10,11 @@ import pytest
 
 from bench.cold import starts
 from bench.cold.certificates import system_certificates
+from bench.cold.stubs import RuntimeApi, serving
 from bench.contenders import OTHERS, OWN, environment, settings
 from bench.figures import medians, ratios
 from bench.parts import Run, cold_part
+from bench.processes import resident_mb
 from bench.report import PAIRS
 from bench.scratch import Scratch
 
@@ -47,6 +51,26 @@ def test_a_contender_that_calls_aws_verifies_it(contender, aws, tmp_path):
     assert starts.start(Checkout(), contender, aws).cold > 0
     with pytest.raises(starts.BenchFailed):
         starts.start(Checkout(), contender, {**aws, "AWS_CA_BUNDLE": str(strangers)})
+
+
+def test_a_process_that_has_answered_waits_to_be_looked_at():
+    api = RuntimeApi(b"{}")
+    with serving(api), socket.create_connection(("127.0.0.1", api.server_port), timeout=0.3) as process:
+        process.sendall(b"GET /next HTTP/1.1\r\nHost: api\r\n\r\n")
+        assert b"200" in process.recv(4_096)
+        process.sendall(b"GET /next HTTP/1.1\r\nHost: api\r\n\r\n")
+
+        assert [api.marks.get(timeout=1)[1], api.marks.get(timeout=1)[1]] == [b"", b""]
+        with pytest.raises(TimeoutError):
+            process.recv(1)
+
+
+def test_a_process_that_has_ended_holds_no_memory_that_could_be_told():
+    process = subprocess.Popen(("true",), stdin=subprocess.DEVNULL)
+    process.wait()
+
+    with pytest.raises(ProcessLookupError):
+        resident_mb(process.pid)
 
 
 def test_the_contenders_variables_differ_only_in_where_their_code_lies():

@@ -92,6 +92,18 @@ def test_a_queue_is_named_by_the_end_of_its_url_or_by_what_the_function_was_told
     assert told == [(f"sqs:{action}", "arn:aws:sqs:us-east-1:000000000000:${JOBS_QUEUE_URL}")]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        a_call("monitoring", x_amz_target="GraniteServiceVersion20100801.GetMetricData"),
+        a_call("monitoring", target="/service/GraniteServiceVersion20100801/operation/GetMetricData"),
+    ],
+    ids=["json", "cbor"],
+)
+def test_metrics_are_read_under_their_own_name_and_of_all_resources(call):
+    assert needed(call) == [("cloudwatch:GetMetricData", "*")]
+
+
 def test_a_topic_is_named_by_its_arn():
     call = a_call("sns", body=b"Action=Publish&TopicArn=arn%3Aaws%3Asns%3Ar%3A1%3Aapprovals&Message=a%26b")
 

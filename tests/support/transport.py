@@ -4,6 +4,7 @@ import json
 import time
 
 from piecework.aws.transport.caller import Caller, Clock
+from piecework.aws.transport.cloudwatch import CloudWatch
 from piecework.aws.transport.connections import Limits
 from piecework.aws.transport.credentials import Credentials
 from piecework.aws.transport.dynamodb import DynamoDB
@@ -34,6 +35,7 @@ class Here:
         limits = Limits(1.0, READ_SECONDS, limit)
         self.caller = Caller(self.env, self.credentials, limits, Clock(now), self.pauses.append)
         self.dynamodb = DynamoDB(self.caller, self.env)
+        self.cloudwatch = CloudWatch(self.caller, self.env)
         self.s3 = S3(self.caller, self.env)
         self.sqs = SQS(self.caller, self.env)
         self.secrets = SecretsManager(self.caller, self.env)

@@ -136,13 +136,22 @@ def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
     actions = {action for entry in granted(console, "OpsReading") for action in entry["Action"]}
     reading = {
         *("logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", "sqs:GetQueueAttributes"),
-        "logs:FilterLogEvents",
-        "ssm:GetParameter",
+        *("logs:FilterLogEvents", "cloudwatch:GetMetricData", "ssm:GetParameter"),
         *("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject"),
     }
 
     assert actions == reading
-    assert all(entry["Resource"] != "*" for entry in granted(console, "OpsReading"))
+    wide = [entry["Action"] for entry in granted(console, "OpsReading") if entry["Resource"] == "*"]
+    assert wide == [["cloudwatch:GetMetricData"]]
+
+
+def test_of_all_functions_the_one_that_reads_the_status_may_ask_for_metrics_where_there_are_queues(
+    console, load_template
+):
+    roles = console.of_type("AWS::IAM::Role")
+    assert [name for name, role in roles.items() if "cloudwatch:" in str(role)] == ["OpsReadingRole"]
+    without = load_template(**CONFIGURED, DeployWorkerDoor="false", DeployKernelDoor="false")
+    assert "cloudwatch:" not in str(without.of_type("AWS::IAM::Role"))
 
 
 def test_of_all_logs_the_function_that_reads_may_read_the_one_of_verdicts(console, functions, load_template):

@@ -132,6 +132,11 @@ def _sns(call: Call, named: Naming) -> list[Permission]:
     return [(f"sns:{form.get('Action', ['*'])[0]}", named(form.get("TopicArn", ["*"])[0]))]
 
 
+def _monitoring(call: Call, named: Naming) -> list[Permission]:
+    """CloudWatch's metrics, which no policy can narrow; botocore names the operation in the path."""
+    return [(f"cloudwatch:{call.operation.rpartition('/')[2]}", "*")]
+
+
 def _ssm(call: Call, named: Naming) -> list[Permission]:
     name = str(json.loads(call.body).get("Name", "*"))
     return [(f"ssm:{call.operation}", f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter{named(name)}")]
@@ -140,6 +145,7 @@ def _ssm(call: Call, named: Naming) -> list[Permission]:
 _READERS: Final[Mapping[str, Callable[[Call, Naming], list[Permission]]]] = {
     "dynamodb": _dynamodb,
     "logs": _logs,
+    "monitoring": _monitoring,
     "s3": _s3,
     "secretsmanager": _secretsmanager,
     "sns": _sns,

@@ -128,6 +128,29 @@ CALLS = {
             "nextToken": "token+/=",
         },
     ),
+    "look at metrics": (
+        "cloudwatch",
+        "get_metric_data",
+        {
+            "MetricDataQueries": [
+                {
+                    "Id": "q0",
+                    "MetricStat": {
+                        "Metric": {
+                            "Namespace": "AWS/SQS",
+                            "MetricName": "ApproximateAgeOfOldestMessage",
+                            "Dimensions": [{"Name": "QueueName", "Value": "queue"}],
+                        },
+                        "Period": 60,
+                        "Stat": "Maximum",
+                    },
+                }
+            ],
+            "StartTime": 1_700_000_100,
+            "EndTime": 1_700_001_000,
+            "ScanBy": "TimestampDescending",
+        },
+    ),
     "secret": ("secrets", "get_secret_value", {"SecretId": "arn:aws:secretsmanager:eu-central-1:1:secret:x"}),
     "parameter": ("ssm", "get_parameter", {"Name": "/piecework/stack/console-client-id"}),
     "put object": (
@@ -175,6 +198,7 @@ WORLDS = {
         "AWS_ENDPOINT_URL_SQS": "https://vpce-2.example:8443",
         "AWS_ENDPOINT_URL_SECRETS_MANAGER": "http://localhost:2",
         "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": "http://localhost:3",
+        "AWS_ENDPOINT_URL_CLOUDWATCH": "http://localhost:4",
     },
     "ignored": {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"},
     "fips": {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_DEFAULT_REGION": "us-east-1"},
@@ -337,11 +361,11 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("service", ["dynamodb", "logs", "s3", "sns", "sqs", "secretsmanager", "ssm"])
+@pytest.mark.parametrize("service", ["dynamodb", "logs", "monitoring", "s3", "sns", "sqs", "secretsmanager", "ssm"])
 def test_a_service_is_where_botocores_rules_find_it_in_every_region(service):
     session = Session()
     loader: Any = session.get_component("data_loader")
-    rules = loader.load_service_model(service, "endpoint-rule-set-1")
+    rules = loader.load_service_model({"monitoring": "cloudwatch"}.get(service, service), "endpoint-rule-set-1")
     provider, strangers, found = EndpointProvider(rules, loader.load_data("partitions")), [], 0
     bucket, given = ("my-bucket.", {"Bucket": "my-bucket", **PLAIN}) if service == "s3" else ("", {})
     for region, fips, dual in product(regions(session), (False, True), (False, True)):

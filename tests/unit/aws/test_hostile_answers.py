@@ -38,6 +38,7 @@ OPERATIONS = {  # each with an answer that ends it
     "receive_message": ("sqs", {"QueueUrl": "q"}, OK),
     "delete_message": ("sqs", {"QueueUrl": "q", "ReceiptHandle": "r"}, OK),
     "get_queue_attributes": ("sqs", {"QueueUrl": "q", "AttributeNames": ["All"]}, OK),
+    "get_metric_data": ("cloudwatch", {"MetricDataQueries": []}, OK),
     "get_secret_value": ("secrets", {"SecretId": "s"}, OK),
     "get_parameter": ("ssm", {"Name": "p"}, OK),
     "put_object": ("s3", {**OBJECT, "Body": b"body", "IfNoneMatch": "*"}, OK),

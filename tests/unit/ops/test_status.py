@@ -7,6 +7,7 @@ import pytest
 from piecework import __version__
 from piecework.durable.pauses import Pause
 from piecework.errors import Forbidden, Unavailable
+from piecework.ops.ages import KEPT_MS, Age, Ages
 from piecework.ops.standing import AGENTS_SHOWN, Oldest, Standing, Unknowable
 from piecework.ops.status import SHOWN, Status, Watched
 from tests.support.fakes import START_MS, FakeClock
@@ -16,6 +17,7 @@ ENV = {"PIECEWORK_MODEL_ID": "m-1", "PIECEWORK_OPS_TOKENS": "ann=s3cret", "FACIL
 
 
 STANDING = Standing(list, list, {}, FakeClock())
+AGES = {"task": Age(61, 0)}
 
 
 class Line:
@@ -31,15 +33,21 @@ class Line:
 def test_the_status_names_version_doors_settings_and_what_waits():
     queues = {"task": Watched(Line(3, 1, 2), Line(4, 1, 0)), "due": Watched(Line(), Line())}
 
-    found = Status("runtime=true,worker=false,kernel=true", ENV, queues, STANDING).read(VIEWER)
+    found = Status("runtime=true,worker=false,kernel=true", ENV, queues, lambda: AGES, STANDING).read(VIEWER)
 
     assert found == {
         "version": __version__,
         "doors": {"runtime": True, "worker": False, "kernel": True},
         "settings": {"PIECEWORK_MODEL_ID": "m-1"},
         "queues": {
-            "task": {"waiting": 3, "in_flight": 1, "delayed": 2, "dead_letters": 5},
-            "due": {"waiting": None, "in_flight": None, "delayed": None, "dead_letters": None},
+            "task": {
+                **{"waiting": 3, "in_flight": 1, "delayed": 2, "dead_letters": 5},
+                **{"oldest_age_seconds": 61, "oldest_dead_letter_age_seconds": 0},
+            },
+            "due": {
+                **{"waiting": None, "in_flight": None, "delayed": None, "dead_letters": None},
+                **{"oldest_age_seconds": None, "oldest_dead_letter_age_seconds": None},
+            },
         },
         "paused": [],
         "paused_agents": [],
@@ -48,13 +56,44 @@ def test_the_status_names_version_doors_settings_and_what_waits():
     }
 
 
+class TestAges:
+    def setup_method(self):
+        self.clock, self.answers, self.asked = FakeClock(), [AGES, {"task": Age(121, 0)}], 0
+        self.ages = Ages(self.read, self.clock)
+
+    def read(self):
+        self.asked += 1
+        if not self.answers:
+            raise Unavailable("CloudWatch is out of reach; try again")
+        return self.answers.pop(0)
+
+    def test_they_are_asked_for_once_a_minute(self):
+        assert [self.ages(), self.ages()] == [AGES, AGES] and self.asked == 1
+        self.clock.now_ms += KEPT_MS
+        assert self.ages() == {"task": Age(121, 0)} and self.asked == 2
+
+    def test_a_service_that_fails_leaves_them_unknown_and_is_not_waited_for_again_within_the_minute(self):
+        self.answers.clear()
+
+        assert [self.ages(), self.ages()] == [{}, {}] and self.asked == 1
+        self.clock.now_ms += KEPT_MS
+        self.answers.append(AGES)
+        assert self.ages() == AGES
+
+    def test_a_clock_that_was_set_back_keeps_no_old_ages(self):
+        self.ages()
+        self.clock.now_ms -= 10 * KEPT_MS
+
+        assert self.ages() == {"task": Age(121, 0)}
+
+
 def test_no_setting_that_is_shown_may_hold_a_secret():
     assert not [name for name in SHOWN if re.search("SECRET|TOKEN|KEY|URL|AUTH|WALLET", name)]
 
 
 def test_who_may_not_read_is_refused_by_the_domain_too():
     with pytest.raises(Forbidden):
-        Status("", {}, {}, STANDING).read(NOBODY)
+        Status("", {}, {}, dict, STANDING).read(NOBODY)
 
 
 def out_of_reach():

@@ -17,6 +17,7 @@ from piecework.aws.transport.credentials import Credentials
 from piecework.aws.transport.endpoints import given_url
 
 if TYPE_CHECKING:
+    from piecework.aws.transport.cloudwatch import CloudWatch
     from piecework.aws.transport.dynamodb import DynamoDB
     from piecework.aws.transport.logs import Logs
     from piecework.aws.transport.s3 import S3
@@ -29,6 +30,7 @@ CONNECT_SECONDS: Final = 1.0  # AWS answers a connect in milliseconds; more mean
 READ_SECONDS: Final = 3.0  # DynamoDB answers in tens of milliseconds; leaves room for two retries in a renewal round
 S3_READ_SECONDS: Final = 10.0  # objects of megabytes
 LOGS_READ_SECONDS: Final = 5.0  # a look through a log; three of them must end before the function does
+CLOUDWATCH_READ_SECONDS: Final = 2.0  # a number that the rest of an answer does not wait for long
 SHORTEST_SESSION_MS: Final = 900_000  # a function's longest run, and the shortest session that AWS gives
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 
@@ -70,6 +72,12 @@ class Clients:
         from piecework.aws.transport.logs import Logs
 
         return Logs(self._caller(LOGS_READ_SECONDS), self._env)
+
+    @cached_property
+    def cloudwatch(self) -> CloudWatch:
+        from piecework.aws.transport.cloudwatch import CloudWatch
+
+        return CloudWatch(self._caller(CLOUDWATCH_READ_SECONDS), self._env)
 
     @cached_property
     def sns(self) -> SNS:

@@ -21,12 +21,21 @@ from botocore.exceptions import (
 )
 from botocore.session import Session
 
-from piecework.aws.clients import CONNECT_SECONDS, LOGS_READ_SECONDS, READ_SECONDS, S3_READ_SECONDS, Clients, end_ms
+from piecework.aws.clients import (
+    CLOUDWATCH_READ_SECONDS,
+    CONNECT_SECONDS,
+    LOGS_READ_SECONDS,
+    READ_SECONDS,
+    S3_READ_SECONDS,
+    Clients,
+    end_ms,
+)
 from piecework.aws.transport.endpoints import given_url
 from piecework.aws.transport.failures import AwsFailure, NoAnswer, NotConfigured, ServiceRefused
 from piecework.aws.transport.retries import ATTEMPTS
 
 if TYPE_CHECKING:
+    from piecework.aws.transport.cloudwatch import CloudWatch
     from piecework.aws.transport.dynamodb import DynamoDB
     from piecework.aws.transport.logs import Logs
     from piecework.aws.transport.s3 import S3
@@ -64,6 +73,10 @@ class BotocoreClients(Clients):
     @cached_property
     def logs(self) -> Logs:
         return cast("Logs", self._made("logs", _config(LOGS_READ_SECONDS)))
+
+    @cached_property
+    def cloudwatch(self) -> CloudWatch:
+        return cast("CloudWatch", self._made("cloudwatch", _config(CLOUDWATCH_READ_SECONDS)))
 
     @cached_property
     def sns(self) -> SNS:

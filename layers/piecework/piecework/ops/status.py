@@ -1,6 +1,6 @@
 """GET /ops/status: version, doors, settings without secrets, queues, pauses, and the oldest of what waits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from piecework import __version__
@@ -8,6 +8,7 @@ from piecework.edge.roles import Caller
 from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.ops.access import READS, require
+from piecework.ops.ages import UNKNOWN, Age
 from piecework.ops.standing import Standing
 
 SHOWN: Final = (  # settings by their variables; none holds a secret, or an address that may hold one
@@ -56,10 +57,16 @@ class Status:
     """What is deployed here, and how it stands."""
 
     def __init__(
-        self, doors: str, settings: Mapping[str, str], queues: Mapping[str, Watched], standing: Standing
+        self,
+        doors: str,
+        settings: Mapping[str, str],
+        queues: Mapping[str, Watched],
+        ages: Callable[[], Mapping[str, Age]],
+        standing: Standing,
     ) -> None:
-        """`doors` is text such as `runtime=true,worker=false,kernel=true`."""
+        """`doors` is text such as `runtime=true,worker=false,kernel=true`; `ages` never raises PieceworkError."""
         self._doors, self._settings, self._queues, self._standing = doors, settings, queues, standing
+        self._ages = ages
 
     def read(self, caller: Caller) -> dict[str, Json]:
         """The whole status; a queue that cannot be asked has null for what it holds.
@@ -69,12 +76,15 @@ class Status:
         """
         require(caller, READS)
         deployed = dict(pair.split("=", 1) for pair in self._doors.split(",") if "=" in pair)
+        holding = {name: _of(watched) for name, watched in self._queues.items()}
+        standing = self._standing.read()
+        ages = self._ages()  # last: the rest does not wait for a service that nothing else needs
         return {
             "version": __version__,
             "doors": {door: deployed.get(door) == "true" for door in DOORS},
             "settings": {name: self._settings[name] for name in SHOWN if name in self._settings},
-            "queues": {name: _of(watched) for name, watched in self._queues.items()},
-            **self._standing.read(),
+            "queues": {name: {**found, **_aged(ages.get(name, UNKNOWN))} for name, found in holding.items()},
+            **standing,
         }
 
 
@@ -87,6 +97,10 @@ def _of(watched: Watched) -> dict[str, Json]:
         "delayed": delayed,
         "dead_letters": None if dead is None or looked_at is None else dead + looked_at,
     }
+
+
+def _aged(age: Age) -> dict[str, Json]:
+    return {"oldest_age_seconds": age.queue_seconds, "oldest_dead_letter_age_seconds": age.dead_letters_seconds}
 
 
 def _depth(line: Line) -> tuple[int | None, int | None, int | None]:

@@ -337,9 +337,13 @@ class OpsDoor:
 
     @cached_property
     def _status(self) -> Status:
+        from piecework.clock import now_in_ms
+        from piecework.ops.ages import Ages
         from piecework.ops.status import Status
+        from piecework.ops.store.queue_ages import QueueAges
 
-        return Status(self._env.get("PIECEWORK_OPS_DOORS", ""), self._env, self._queues, self._standing)
+        ages = Ages(QueueAges(lambda: self._clients.cloudwatch, self._urls, now_in_ms), now_in_ms)
+        return Status(self._env.get("PIECEWORK_OPS_DOORS", ""), self._env, self._queues, ages, self._standing)
 
     @cached_property
     def _standing(self) -> Standing:

@@ -24,10 +24,15 @@ COMMON: Final = ("amazonaws.com", "api.aws")
 # Where the usual host of Secrets Manager has IPv6 too, by domain and whether FIPS is asked for.
 BOTH_STACKS: Final = frozenset({("amazonaws.com", False), ("amazonaws.com", True), ("amazonaws.com.cn", False)})
 PLAIN_IN_GOV: Final = frozenset(
-    {"dynamodb", "logs", "sns", "sqs", "ssm"}
+    {"dynamodb", "logs", "monitoring", "sns", "sqs", "ssm"}
 )  # their usual hosts in us-gov are FIPS endpoints already
 S3: Final = "s3"
-OWN_NAMES: Final[Mapping[str, str]] = {"logs": "CLOUDWATCH_LOGS", "secretsmanager": "SECRETS_MANAGER"}  # in variables
+PLAIN_IN_GOV_WITH_IPV6: Final = frozenset({"monitoring"})  # and these where IPv6 is asked for, too
+OWN_NAMES: Final[Mapping[str, str]] = {  # in variables
+    "logs": "CLOUDWATCH_LOGS",
+    "monitoring": "CLOUDWATCH",
+    "secretsmanager": "SECRETS_MANAGER",
+}
 SECRETS_MANAGER: Final = "secretsmanager"
 LAST_PORT: Final = 65_535
 
@@ -103,7 +108,8 @@ def _host(service: str, env: Mapping[str, str], region: str) -> str:
         return ".".join((*names, region, common))
     if service == SECRETS_MANAGER and (common, is_fips) in BOTH_STACKS:
         dual = common
-    is_plain = service in PLAIN_IN_GOV and region.startswith("us-gov-") and not is_dual
+    plain = PLAIN_IN_GOV_WITH_IPV6 if is_dual else PLAIN_IN_GOV
+    is_plain = service in plain and region.startswith("us-gov-")
     name = f"{service}-fips" if is_fips and not is_plain else service
     return f"{name}.{region}.{dual if is_dual else common}"
 
