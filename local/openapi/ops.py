@@ -6,6 +6,7 @@ from typing import Final, get_args
 
 from local.openapi import ops_kernel
 from local.openapi.ops_parts import (
+    ATOMIC,
     CONTRACT_ID,
     DAY,
     DECIDING,
@@ -109,6 +110,8 @@ TASK_IN_SHORT: Final[Schema] = {
     **dict.fromkeys(("finished_at_ms", "next_look_at_ms"), OR_NULL),
     "is_in_doubt": SWITCH,
     "forgotten": FORGOTTEN,
+    "network": STRING,
+    "atomic": ATOMIC,
 }
 TRIES: Final[Schema] = {
     "type": "array",

@@ -15,12 +15,14 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, sync_playwright
 
 from local import aws
+from local.facilitator.server import StubFacilitator
 from local.gateway.lambdas.variables import ROOT
 from local.gateway.sessions import LINK, ONCE, SECRET
 from local.template import Template
 from tests.browser.chromium import LEFT_OUT, REQUIRED, find_chromium
 from tests.browser.seeds import Seeded, seed
 from tests.support.machine import Aws, Gateways, RunningGateway, free_port
+from tests.support.worker.stage import stub_facilitator
 
 DOORS = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true", "DeployConsole": "true"}
 TOKENS = "local=local-secret,ann=ann-secret,vic=vic-secret"
@@ -38,6 +40,7 @@ class Console:
     running: RunningGateway
     aws: Aws
     seeded: Seeded
+    facilitator: StubFacilitator
 
     @property
     def url(self) -> str:
@@ -94,16 +97,17 @@ def chromium() -> str:
 def console(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """The door, over an embedded AWS of its own with seeded data."""
     template = Template.load(ROOT / "template.yaml", DOORS)
-    with aws.embedded_aws(free_port()) as endpoint:
+    with aws.embedded_aws(free_port()) as endpoint, stub_facilitator() as facilitator:
         aws.provision(template, endpoint)
         emulated = Aws(endpoint, template)
         gateways = Gateways(emulated, tmp_path_factory.mktemp("browser"))
         try:
-            seeded = seed(gateways(), emulated)
+            seeded = seed(gateways(), emulated, facilitator)
             parameters = {f"PIECEWORK_PARAM_{name}": value for name, value in DOORS.items()}
             own = {"PIECEWORK_OPS_TOKENS": TOKENS, "PIECEWORK_OPS_TOKEN_ROLES": ROLES}
+            own |= {"FACILITATOR_URL": facilitator.url, "BASE_RPC_URL": facilitator.rpc_url}
             link = {ONCE: FIRST_LINK, SECRET: "local-secret"}
-            yield Console(gateways(api="ConsoleApi", **parameters, **own, **link), emulated, seeded)
+            yield Console(gateways(api="ConsoleApi", **parameters, **own, **link), emulated, seeded, facilitator)
         finally:
             gateways.close()
 
@@ -156,6 +160,21 @@ def open_console(console: Console, new_context: Callable[..., BrowserContext]) -
         return page
 
     return open_it
+
+
+@pytest.fixture
+def sign_in(console: Console, new_context: Callable[..., BrowserContext], watch: Watch) -> Callable[..., Page]:
+    """Opens a view and pastes a token: sign_in("vic-secret", "/pieces")."""
+    watch.allow("401")
+
+    def with_token(token: str, path: str = "/now") -> Page:
+        page = new_context().new_page()
+        page.goto(f"{console.url}/console{path}")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+        return page
+
+    return with_token
 
 
 def _launch(playwright: Playwright, executable: str) -> Browser:

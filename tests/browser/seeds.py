@@ -1,9 +1,11 @@
-"""What the console shows in browser tests: pieces with evidence, hostile texts, a dead letter."""
+"""What the console shows in browser tests: pieces with evidence, hired work, hostile texts, a dead letter."""
 
 from dataclasses import dataclass
 from typing import Any
 
+from local.facilitator.server import StubFacilitator
 from piecework.durable.pieces import piece_key
+from tests.browser.hired import seed_hired
 from tests.support.machine import Aws, RunningGateway
 from tests.support.runtime.requests import a_scripted_request, execute
 
@@ -16,9 +18,10 @@ class Seeded:
     """What was seeded, by the names that tests use: `whole`, `changed` (in the bucket) and `hostile`."""
 
     keys: dict[str, str]  # of pieces
+    contracts: dict[str, str]  # of hired work, by the names of `seed_hired`
 
 
-def seed(runtime: RunningGateway, emulated: Aws) -> Seeded:
+def seed(runtime: RunningGateway, emulated: Aws, facilitator: StubFacilitator) -> Seeded:
     """Make all of it through the doors; then change the bytes of one piece's evidence."""
     whole = _piece(runtime, artifacts=[["notes", "what was found", "text/plain"]])
     changed = _piece(runtime, artifacts=[["notes", "bytes that will be changed", "text/plain"]])
@@ -27,7 +30,8 @@ def seed(runtime: RunningGateway, emulated: Aws) -> Seeded:
     sqs = emulated.client("sqs")
     url = sqs.get_queue_url(QueueName=DEAD_LETTERS)["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody=f'{{"kind":"nothing","of":"{HOSTILE[:30]}"}}')
-    return Seeded({"whole": whole, "changed": changed, "hostile": hostile})
+    contracts = seed_hired(emulated, facilitator, HOSTILE)
+    return Seeded({"whole": whole, "changed": changed, "hostile": hostile}, contracts)
 
 
 def _piece(runtime: RunningGateway, *, ids: str = "", **script: Any) -> str:

@@ -13,6 +13,13 @@ PAGES = {  # name of the picture: the view, with {…} of the seeds
     "pieces-none": "/pieces?executor=nobody",
     "piece": "/pieces/{changed}",
     "piece-hostile": "/pieces/{hostile}",
+    "hired": "/hired",
+    "hired-none": "/hired?payment=not_charged",
+    "task": "/hired/{paid}",
+    "task-hostile": "/hired/{hostile_task}",
+    "task-doubt": "/hired/{doubt}",
+    "contracts": "/hired/contracts",
+    "money": "/hired/money",
     "operations": "/operations?queue=task",
     "search": "/find?q=nothing-has-this-id",
 }
@@ -21,7 +28,8 @@ PHONE = {"width": 360, "height": 740}
 
 
 def view(console, name):
-    return PAGES[name].format(**console.seeded.keys)
+    contracts = console.seeded.contracts
+    return PAGES[name].format(**{**contracts, **console.seeded.keys}, hostile_task=contracts["hostile"])
 
 
 def settled(page):

@@ -6,21 +6,6 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def sign_in(console, new_context, watch):
-    """Opens a view and pastes a token."""
-    watch.allow("401")
-
-    def with_token(token, path="/now"):
-        page = new_context().new_page()
-        page.goto(f"{console.url}/console{path}")
-        page.get_by_label("Token").fill(token)
-        page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
-        return page
-
-    return with_token
-
-
 def test_a_token_is_pasted_and_the_view_that_was_asked_for_is_shown(sign_in):
     page = sign_in("ann-secret", "/pieces?state=failed")
 

@@ -115,6 +115,8 @@ def a_task(name, state, payment, **known):
         "forgotten": None,
         "next_look_at_ms": None,
         "looks": 0,
+        "network": "eip155:8453",
+        "atomic": None if payment in ("settled", "failed") else "5000000",  # of a payment that is kept
         "failure": None,
         "payer": PAYER,
         "nonce": nonce,

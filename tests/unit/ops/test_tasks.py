@@ -69,6 +69,15 @@ def test_a_task_in_doubt_says_so_and_when_it_is_looked_at_next(bench):
     assert (item["is_in_doubt"], item["next_look_at_ms"], item["looks"]) == (True, START_MS + 60_000, 4)
 
 
+def test_a_task_says_what_its_payment_authorizes_on_which_network_while_that_is_kept(bench):
+    bench.rows.add(a_task("ctr_1", state=State.UNKNOWN))
+    bench.rows.add(a_task("ctr_2", payment="", claim_key="nowhere"))
+
+    shown = {item["contract_id"]: (item["network"], item["atomic"]) for item in bench.ask("tasks")["items"]}
+    assert shown == {"ctr_1": (BASE, "1500"), "ctr_2": ("", None)}
+    assert bench.views.task(VIEWER, "ctr_1")["atomic"] == "1500"
+
+
 def test_contracts_have_the_state_of_their_task_or_none_yet(bench):
     for number in (1, 2):
         bench.rows.sign(ContractHead(f"ctr_{number}", START_MS - number, START_MS // 1000 + 9, "api", "0xh"))

@@ -8,6 +8,10 @@ export const ROUTES = [
   { path: "/executions/:id", name: "Execution", page: () => import("./pages/execution.js") },
   { path: "/pieces", name: "Pieces", key: "p", page: () => import("./pages/pieces.js") },
   { path: "/pieces/:key", name: "Piece", page: () => import("./pages/piece.js") },
+  { path: "/hired", name: "Hired work", key: "h", page: () => import("./pages/hired.js") },
+  { path: "/hired/contracts", name: "Contracts", page: () => import("./pages/contracts.js") },
+  { path: "/hired/money", name: "Money", page: () => import("./pages/money.js") },
+  { path: "/hired/:contract", name: "Task", page: () => import("./pages/task.js") },
   { path: "/operations", name: "Operations", key: "o", page: () => import("./pages/operations.js") },
   { path: "/find", name: "Search", page: () => import("./pages/find.js") },
 ];

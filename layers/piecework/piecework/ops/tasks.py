@@ -16,7 +16,7 @@ from piecework.ops.query import MOST_MS, number, one_of, texts
 from piecework.values import asdict
 from piecework.worker.record.execution import KEPT_DAYS, Execution
 from piecework.worker.record.executions import LedgerKind, LedgerRow
-from piecework.worker.record.moves import MoneyMove
+from piecework.worker.record.moves import MoneyMove, at_stake
 from piecework.worker.record.states import State
 from piecework.worker.record.values import PaymentStatus
 
@@ -198,6 +198,7 @@ def _contract_of(row: Row) -> str:
 
 def _task(execution: Execution) -> dict[str, Json]:
     forgotten = execution.forgotten
+    network, atomic = at_stake(execution)
     return {
         "contract_id": execution.contract_id,
         "state": str(execution.state),
@@ -212,6 +213,8 @@ def _task(execution: Execution) -> dict[str, Json]:
         "next_look_at_ms": execution.due_ms or None,
         "looks": execution.settlement.looks,
         "forgotten": forgotten.to_json() if forgotten else None,
+        "network": network,
+        "atomic": None if atomic is None else str(atomic),
     }
 
 

@@ -15,6 +15,7 @@ const FINDERS = [
   { what: "execution, by its id", form: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
     look: (text, signal) => there(`kernel/executions/${part(text)}`, link(`/executions/${part(text)}`), signal) },
   { what: "piece, by its key", form: /^[0-9a-f]{64}$/, look: (text, signal) => there(`pieces/${part(text)}`, link(`/pieces/${part(text)}`), signal) },
+  { what: "hired task or contract, by the contract's id", form: /^ctr_[A-Za-z0-9_-]{1,60}$/, look: async (text) => link(`/hired/${part(text)}`) },
 ];
 
 /** @param {string} path @param {string} address @param {AbortSignal} signal */

@@ -84,6 +84,11 @@ class MoneyMove:
         return self.payment in RECEIVED and (before is None or not before.is_paid)
 
 
+def at_stake(execution: Execution) -> tuple[str, int | None]:
+    """The network of a task's payment, empty if not known, and what it authorizes; None once its document is gone."""
+    return _network(execution.payment.claim_key), _atomic(execution.payment.document)
+
+
 def _bound(execution: Execution) -> tuple[str, str]:
     return execution.payment.claim_key, execution.payment.claim_status
 

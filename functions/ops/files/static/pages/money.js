@@ -1,0 +1,149 @@
+// @ts-check
+/** Money of hired work by day: received, owed back, fees; and what is at risk now. Sums are of one network each. */
+import { get } from "../api.js";
+import { id, time } from "../format.js";
+import { networkName, sumsOf, usdc } from "../parts/money.js";
+import { badge, empty, facts, failure } from "../parts/show.js";
+import { table } from "../parts/table.js";
+import { html } from "../render.js";
+import { link } from "../router.js";
+import { filtered, nameOf, tabs } from "./hired.js";
+
+export const title = "Money";
+const DAY_MS = 86_400_000;
+const DAYS = 7;
+const RISK_DAYS = 30; // whose tasks are searched for doubts
+const MOST_PAGES = 20; // of them
+const KINDS = /** @type {Record<string, string>} */ ({ platform_fee_due: "platform fee", refund_due: "owed back" });
+
+/** @typedef {import("#ops").Ledger} Ledger */
+/** @typedef {import("#ops").Tasks["items"][number]} Task */
+/** @typedef {{ items: Task[], isAll: boolean }} Risk */
+
+/** @param {import("../router.js").Place} place */
+export async function open({ query, show, signal }) {
+  const today = dayOf(Date.now());
+  const day = /^\d{4}-\d{2}-\d{2}$/.test(query.day ?? "") ? query.day : today;
+  const [ledger, risk] = await Promise.all([/** @type {Promise<Ledger>} */ (get("ledger", { day }, signal)), atRisk(signal).catch((error) => ({ error }))]);
+  /** @type {(Ledger | unknown)[] | null} */
+  let week = null;
+  const draw = () => show(view(day, today, ledger, risk, week), `Money of ${day}`);
+  draw();
+  const days = Array.from({ length: DAYS }, (_, at) => dayOf(Date.parse(day) - at * DAY_MS)).filter((each) => each >= "1970-01-01");
+  week = await Promise.all(days.map((each) => (each === day ? ledger : get("ledger", { day: each }, signal).catch((error) => ({ day: each, error })))));
+  if (!signal.aborted) draw();
+}
+
+/** @param {number} ms */
+const dayOf = (ms) => new Date(ms).toISOString().slice(0, 10);
+
+/** The tasks of the last days whose payment is in doubt now; `isAll` as far as the door knows the oldest doubt.
+ * @param {AbortSignal} signal @returns {Promise<Risk>} */
+async function atRisk(signal) {
+  const { oldest } = /** @type {import("#ops").Status} */ (await get("status", {}, signal));
+  const first = oldest.doubt;
+  if (first?.is_known && !first.of) return { items: [], isAll: true };
+  /** @type {Task[]} */
+  const items = [];
+  let cursor = /** @type {string | null} */ (null);
+  for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+    const page = await get("tasks", { state: "UNKNOWN", limit: 50, since_ms: Date.now() - RISK_DAYS * DAY_MS, cursor }, signal);
+    items.push(...page.items);
+    if (!(cursor = page.next)) return { items, isAll: Boolean(first?.is_known) && items.some((task) => task.contract_id === first?.of) };
+  }
+  return { items, isAll: false };
+}
+
+/** @param {string} day @param {string} today @param {Ledger} ledger @param {Risk | { error: unknown }} risk @param {any[] | null} week */
+function view(day, today, ledger, risk, week) {
+  const changed = filtered("/hired/money");
+  return html`<h1>Hired work</h1>${tabs("money")}
+    <form class="filters" @submit=${changed} @change=${changed} aria-label="Day">
+      <label>Day (UTC) <input type="date" name="day" value=${day} max=${today} required></label><button>Show</button>
+    </form>
+    <section aria-labelledby="risk"><h2 id="risk">At risk now</h2>${"error" in risk ? failure(risk.error) : ofRisk(risk)}</section>
+    <section aria-labelledby="sums"><h2 id="sums">${day}</h2>${completeness(ledger)}${sums(ledger)}</section>
+    <section aria-labelledby="came"><h2 id="came">Received</h2>${received(ledger)}</section>
+    <section aria-labelledby="owed"><h2 id="owed">Owed back, and fees</h2>${owed(ledger)}</section>
+    <section aria-labelledby="week"><h2 id="week">The ${DAYS} days until then</h2>${week ? ofWeek(week) : html`<p class="quiet">Loading…</p>`}</section>`;
+}
+
+/** @param {Risk} risk */
+function ofRisk({ items, isAll }) {
+  const { sums, without } = sumsOf(items);
+  const waiting = items.filter((task) => task.payment === "unresolved").length;
+  if (!items.length && isAll) return html`<p class="quiet">No payment is in doubt.</p>`;
+  return html`
+    ${facts(sums.map(([network, sum]) => [networkName(network), usdc(sum)]))}
+    <p><a href=${link("/hired", { doubt: 1 })}>${items.length} in doubt</a>,
+      of which <a href=${link("/hired", { payment: "unresolved" })}>${waiting} wait for an operator</a>.
+      ${isAll ? null : `There may be more: these are among the tasks of the last ${RISK_DAYS} days.`} ${without ? `The amount of ${without} is not known.` : null}</p>`;
+}
+
+/** Whether the day's totals are all. @param {Ledger} ledger */
+function completeness({ is_complete, complete_from, without_amount }) {
+  const since = complete_from ? `each payment has a row since ${complete_from}` : "nobody has said since when each payment has a row (LedgerCompleteFrom)";
+  const said = is_complete === null ? ["wait", `It is not known whether this is all: ${since}.`]
+    : is_complete ? ["good", `This is all: ${since}.`]
+    : ["bad", `This is not all: ${complete_from ? `${since}, or the day has more rows than are shown` : "the day has more rows than are shown"}.`];
+  return html`<p class=${`said ${said[0]}`}>${said[1]} ${without_amount ? `${without_amount} receipts came whose amount is not known any more: they are not in the sums.` : null}</p>`;
+}
+
+/** @param {Ledger} ledger */
+function sums({ totals_atomic }) {
+  const rows = Object.entries(totals_atomic);
+  if (!rows.length) return html`<p class="quiet">No money moved on this day.</p>`;
+  return table({
+    name: "Sums by network",
+    heads: ["network", "received", "owed back", "platform fees"],
+    key: ([network]) => network,
+    cells: ([network, sum]) => [networkName(network), usdc(sum.received), usdc(sum.refund_due), usdc(sum.platform_fee_due)],
+  }, rows);
+}
+
+/** @param {Ledger} ledger */
+function received({ received }) {
+  if (!received.length) return empty("Nothing was received", "A payment is received when it is settled.");
+  return table({
+    name: "Received",
+    heads: ["when", "contract", "amount", "network", "payer", "transaction", "payment"],
+    key: (move) => `${move.contract_id}/${move.generation}/${move.version}`,
+    cells: (move) => [
+      time(move.at_ms), nameOf(move.contract_id), usdc(move.atomic), networkName(move.network), id(move.payer),
+      id(move.transaction || null), html`${badge(move.payment)} ${move.resolution ? html`<span class="hint">an operator decided</span>` : null}`,
+    ],
+  }, received);
+}
+
+/** @param {Ledger} ledger */
+function owed({ owed }) {
+  if (!owed.length) return empty("Nothing became owed", "A fee is owed when a task was paid; money that came under a payment that was given up is owed back.");
+  return table({
+    name: "Owed back, and fees",
+    heads: ["when", "contract", "what", "amount", "network", "to", "transaction"],
+    key: (row) => `${row.contract_id}/${row.generation}/${row.kind}/${row.transaction}`,
+    tone: (row) => (row.kind === "refund_due" ? "bad" : undefined),
+    cells: (row) => [
+      time(row.at_ms), nameOf(row.contract_id), KINDS[row.kind] ?? row.kind, usdc(row.atomic), networkName(row.network), id(row.wallet), id(row.transaction || null),
+    ],
+  }, owed);
+}
+
+/** @param {any[]} week days of the ledger, or of failures */
+function ofWeek(week) {
+  const rows = week.flatMap((ledger) => {
+    const networks = Object.entries(ledger.totals_atomic ?? {});
+    return (networks.length ? networks : [["", null]]).map(([network, sum]) => ({ ledger, network: String(network), sum }));
+  });
+  return table({
+    name: "Days",
+    heads: ["day", "network", "received", "owed back", "platform fees", "all of it"],
+    key: ({ ledger, network }) => `${ledger.day}/${network}`,
+    cells: ({ ledger, network, sum }) => [
+      html`<a href=${link("/hired/money", { day: ledger.day })}>${ledger.day}</a>`,
+      sum ? networkName(network) : html`<span class="quiet">–</span>`,
+      ...(sum ? [usdc(sum.received), usdc(sum.refund_due), usdc(sum.platform_fee_due)] : ["–", "–", "–"]),
+      ledger.error ? html`<span class="said bad">could not be read</span>` : { true: "yes", false: "no", null: "not known" }[String(ledger.is_complete)],
+    ],
+  }, rows);
+}
