@@ -138,6 +138,27 @@ def test_who_works_as_the_agent_does_not_answer_what_it_asks():
     assert answer(ops, work, step_id, "approver").status == 200
 
 
+def test_who_works_as_the_agent_does_not_answer_what_it_asks_while_he_answers(monkeypatch):
+    desk = NamedDesk(("shop", "bob"), "bob=agent,shop=agent+client+viewer+approver")
+    ops = KernelOps(roles="bob=approver+client", desk=desk)
+    with desk.turned("bob"):
+        desk.stage.agent("triage", "two", "bob").close()
+    work, executions = desk.work(), desk.stage.door.executions
+    read = executions.read
+
+    def read_and_asked(*args, **named):
+        found = read(*args, **named)
+        monkeypatch.setattr(executions, "read", read)
+        work.step(GATED)
+        return found
+
+    monkeypatch.setattr(executions, "read", read_and_asked)
+    refused = do(ops, work, "signal", "bob", signal_type="approval", payload={"approved": True})
+
+    assert (refused.status, work.status) == (403, "blocked")
+    assert "somebody else must answer" in refused.body["error"]
+
+
 def test_that_rule_is_none_where_no_name_has_roles():
     desk = NamedDesk(("bob",), "")
     ops = KernelOps(roles="", desk=desk)

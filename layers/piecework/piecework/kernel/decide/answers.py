@@ -51,18 +51,21 @@ def is_answer(execution: Execution, command: Signal) -> bool:
     return is_late or payload.get("step_id") is not None
 
 
-def check_others(execution: Execution, served: bool | None, by: str) -> None:
+def check_others(execution: Execution, command: Signal, by: str) -> None:
     """Nobody answers about a step of the agent that he works as, whatever other roles he has.
 
     `served` is None where that cannot be told: the caller does not have the role of agents, or no name has roles.
 
     Raises:
-        Forbidden: the execution's agent has connected or sent intents by this token. If it has used more tokens than an
-            execution keeps, no token of agents is let through.
+        Forbidden: the execution's agent has connected or sent intents by this token, or by that of `works_as`. If it
+            has used more tokens than an execution keeps, no token of agents is let through.
     """
-    if served is None:
+    if command.works_as:
+        works = f"the agent {execution.agent_id} works by the token {command.works_as}"
+        raise Forbidden(f"{works}; somebody else must answer")
+    if command.served is None:
         return
-    if served or by in execution.worked_by or len(execution.worked_by) >= MOST_NAMES:
+    if command.served or by in execution.worked_by or len(execution.worked_by) >= MOST_NAMES:
         raise Forbidden(
             f"the token {by} works as the agent {execution.agent_id}, which asks; somebody else must answer"
         )

@@ -34,7 +34,7 @@ def signal(builder: ChangeBuilder, read: Read, command: Signal) -> Decision:
     if not command.roles & (APPROVERS if is_answer else CLIENTS):
         raise Forbidden(needed(APPROVERS if is_answer else CLIENTS))
     if is_answer:
-        answers.check_others(state, command.served, builder.by)
+        answers.check_others(state, command, builder.by)
         return _answer(builder, read, command)
     checks.not_ended(state)
     resumes = state.waits_for("signal", command.type)

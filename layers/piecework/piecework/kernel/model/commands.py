@@ -124,6 +124,7 @@ class Signal:
     consumer: Consumer | None = None
     roles: Roles = EVERY
     served: bool | None = None  # by a token of agents: whether the execution's agent has connected with it
+    works_as: str = ""  # a name that is the caller's too, if the execution's agent works by the token of that name
 
     @property
     def step_id(self) -> str:

@@ -151,8 +151,13 @@ class Kernel:
         Forgetting(self._executions, self._settled, self._around.clock).forget(execution_id, reason, by)
         return self.get(execution_id)
 
-    def signal(self, execution_id: str, signal_type: str, payload: Json, caller: Caller = UNLIMITED) -> dict[str, Json]:
+    def signal(
+        self, execution_id: str, signal_type: str, payload: Json, caller: Caller = UNLIMITED, also: str = ""
+    ) -> dict[str, Json]:
         """Something from outside for an execution; `already` when it was done before.
+
+        `also` is a name of a kernel door's token that means the same party as the caller, who may not answer what an
+        agent asks that works by it.
 
         Raises:
             NotFound: no such execution.
@@ -169,7 +174,7 @@ class Kernel:
                 raise VersionConflict
             step = step_let_through(read, command)
             whole = self._with_connections(read, command, step, taken) if step else command
-            whole = self._with_served(read, whole, caller)
+            whole = self._with_served(read, whole, caller, also)
             return self._commits.decided(read, whole, caller.name)
 
         step_id = command.step_id if signal_type in APPROVALS else ""
@@ -356,10 +361,14 @@ class Kernel:
             return replace(command, linked=self._choose(step.tool_id, taken))
         return replace(command, consumer=self._consumer_of(read.execution) if read.execution else None)
 
-    def _with_served(self, read: Read, command: Signal, caller: Caller) -> Signal:
-        """An answer by a token of agents, with whether the execution's own agent has connected by it."""
+    def _with_served(self, read: Read, command: Signal, caller: Caller, also: str) -> Signal:
+        """An answer by a token of agents, with whether the execution's own agent has connected by it or by `also`."""
         execution, is_agents = read.execution, caller.is_limited and Role.AGENT in caller.roles
-        if execution is None or not is_agents or not is_answer(execution, command):
+        if execution is None or not (is_agents or also) or not is_answer(execution, command):
+            return command
+        if also and (also in execution.worked_by or self._agents.has_served(execution.agent_id, also)):
+            return replace(command, works_as=also)
+        if not is_agents:
             return command
         return replace(command, served=self._agents.has_served(execution.agent_id, caller.name))
 

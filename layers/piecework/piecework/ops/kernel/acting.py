@@ -8,14 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from piecework.edge.http import Response
-from piecework.edge.roles import Caller
 from piecework.errors import BadRequest
 from piecework.jsons import Json
-from piecework.kernel.decide.answers import is_answer
-from piecework.kernel.errors import Forbidden
-from piecework.kernel.model.commands import Signal
-from piecework.kernel.model.ports import Agents, Executions, Filter
-from piecework.kernel.needs import APPROVERS
+from piecework.kernel.model.ports import Filter
 from piecework.kernel.service.bulk import COUNTED, OPEN
 from piecework.kernel.wire.views import execution_body, pause_body
 from piecework.ops.door import Asked
@@ -31,8 +26,8 @@ REASON_CHARACTERS: Final = 4_096  # of an answer about a step; the agent reads i
 class KernelActs:
     """What people do; callers were checked by the door, and by the kernel where the state decides."""
 
-    def __init__(self, kernel: Callable[[], "Kernel"], executions: Executions, agents: Agents) -> None:
-        self._kernel, self._executions, self._agents = kernel, executions, agents
+    def __init__(self, kernel: Callable[[], "Kernel"]) -> None:
+        self._kernel = kernel
 
     def create(self, asked: Asked) -> Response:
         """The answer of POST /ops/kernel/executions.
@@ -130,28 +125,10 @@ class KernelActs:
         return answered({"agent_id": agent_id, "pause": pause_body(paused)})
 
     def _signalled(self, asked: Asked, kind: str, payload: Json) -> Response:
-        execution_id = asked.named["execution_id"]
-        self._check_others(execution_id, Signal(kind, payload), asked.caller)
-        told = self._kernel().signal(execution_id, kind, payload, acting(asked.caller))
+        """Nobody answers what is asked by an agent that works, or has lately connected, by a token of his name."""
+        also = asked.caller.name if asked.caller.is_limited else ""
+        told = self._kernel().signal(asked.named["execution_id"], kind, payload, acting(asked.caller), also)
         return answered({"status": "ok", **told})
-
-    def _check_others(self, execution_id: str, command: Signal, caller: Caller) -> None:
-        """Nobody answers what is asked by an agent that has connected by a token of his name.
-
-        An agent's name is kept before its first call, so this look comes late for no step that waits.
-
-        Raises:
-            Forbidden: the execution's agent works, or has lately connected, by the kernel door's token of that name.
-        """
-        if not caller.is_limited or not caller.may(APPROVERS):
-            return
-        execution = self._executions.read(execution_id).execution
-        if execution is None or not is_answer(execution, command):
-            return
-        if caller.name in execution.worked_by or self._agents.has_served(execution.agent_id, caller.name):
-            raise Forbidden(
-                f"the agent {execution.agent_id} works by the token {caller.name}; somebody else must answer"
-            )
 
 
 def _reason(body: dict[str, Json]) -> str:

@@ -54,7 +54,7 @@ class OpsKernelDoor(OpsDoor):
         from piecework.ops.kernel.acting import KernelActs
 
         kernel = self.kernel
-        return KernelActs(lambda: kernel.kernel, kernel.executions, kernel.agents)
+        return KernelActs(lambda: kernel.kernel)
 
     @cached_property
     def kernel(self) -> KernelDoor:
