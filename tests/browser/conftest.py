@@ -20,13 +20,14 @@ from local.gateway.lambdas.variables import ROOT
 from local.gateway.sessions import LINK, ONCE, SECRET
 from local.template import Template
 from tests.browser.chromium import LEFT_OUT, REQUIRED, find_chromium
+from tests.browser.kernel import KernelDoor, policy_in, start_kernel
 from tests.browser.seeds import Seeded, seed
 from tests.support.machine import Aws, Gateways, RunningGateway, free_port
 from tests.support.worker.stage import stub_facilitator
 
 DOORS = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true", "DeployConsole": "true"}
-TOKENS = "local=local-secret,ann=ann-secret,vic=vic-secret"
-ROLES = "local=operator+approver+viewer,ann=operator,vic=viewer"
+TOKENS = "local=local-secret,ann=ann-secret,vic=vic-secret,bob=bob-secret"
+ROLES = "local=operator+approver+viewer,ann=operator,vic=viewer,bob=approver"
 FIRST_LINK = "the-first-link"
 SCREENS = ROOT / "build/screens"
 NEXT_LINK = re.compile(r"the next browser signs in at (\S+)")
@@ -41,6 +42,7 @@ class Console:
     aws: Aws
     seeded: Seeded
     facilitator: StubFacilitator
+    gateways: Gateways
 
     @property
     def url(self) -> str:
@@ -107,9 +109,17 @@ def console(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             own = {"PIECEWORK_OPS_TOKENS": TOKENS, "PIECEWORK_OPS_TOKEN_ROLES": ROLES}
             own |= {"FACILITATOR_URL": facilitator.url, "BASE_RPC_URL": facilitator.rpc_url}
             link = {ONCE: FIRST_LINK, SECRET: "local-secret"}
-            yield Console(gateways(api="ConsoleApi", **parameters, **own, **link), emulated, seeded, facilitator)
+            policy = {"PIECEWORK_POLICY": str(policy_in(gateways.folder))}
+            running = gateways(api="ConsoleApi", **parameters, **own, **link, **policy)
+            yield Console(running, emulated, seeded, facilitator, gateways)
         finally:
             gateways.close()
+
+
+@pytest.fixture(scope="session")
+def kernel(console: Console) -> KernelDoor:
+    """A kernel door over the same AWS, which starts when a test first needs it."""
+    return start_kernel(console.gateways, console.gateways.folder, DOORS)
 
 
 @pytest.fixture(scope="module")
@@ -164,11 +174,11 @@ def open_console(console: Console, new_context: Callable[..., BrowserContext]) -
 
 @pytest.fixture
 def sign_in(console: Console, new_context: Callable[..., BrowserContext], watch: Watch) -> Callable[..., Page]:
-    """Opens a view and pastes a token: sign_in("vic-secret", "/pieces")."""
+    """Opens a view and pastes a token: sign_in("ann-secret", "/pieces")."""
     watch.allow("401")
 
-    def with_token(token: str, path: str = "/now") -> Page:
-        page = new_context().new_page()
+    def with_token(token: str, path: str = "/now", **options: object) -> Page:
+        page = new_context(**options).new_page()
         page.goto(f"{console.url}/console{path}")
         page.get_by_label("Token").fill(token)
         page.get_by_role("dialog").get_by_role("button", name="Sign in").click()

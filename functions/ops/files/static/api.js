@@ -23,6 +23,19 @@ export async function get(path, query = {}, signal) {
   return (await read(path, query, signal)).json();
 }
 
+/** Read JSON whose numbers a person decides on: what JavaScript would round stays as it is written, for JSON.stringify.
+ * @param {string} path @param {Query} [query] @param {AbortSignal} [signal] */
+export async function getExact(path, query = {}, signal) {
+  return JSON.parse(await (await read(path, query, signal)).text(), exactNumber);
+}
+
+/** @param {string} _ @param {any} value @param {{ source?: string }} [context] which browsers of today give a reviver */
+function exactNumber(_, value, context) {
+  const { rawJSON } = /** @type {any} */ (JSON);
+  const isOther = typeof value === "number" && context?.source !== undefined && String(value) !== context.source;
+  return isOther && rawJSON ? rawJSON(context.source) : value;
+}
+
 /** Read bytes as they are. @param {string} path @param {AbortSignal} [signal] */
 export async function getBytes(path, signal) {
   return (await read(path, {}, signal)).arrayBuffer();

@@ -8,6 +8,8 @@ import { render } from "./render.js";
 import * as router from "./router.js";
 
 auth.addWay(oidc);
+const icon = document.querySelector("link[rel=icon]");
+if (icon instanceof HTMLLinkElement) icon.href = String(icon.href); // absolute: a relative one is looked for anew at each address
 
 async function begin() {
   drawFrame();

@@ -3,7 +3,7 @@
 import { get, part, post } from "../api.js";
 import { can } from "../auth.js";
 import { count, id, time } from "../format.js";
-import { askReason } from "../parts/dialog.js";
+import { ask, askReason } from "../parts/dialog.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { list, table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
@@ -15,13 +15,14 @@ export const title = "Operations";
 /** @typedef {import("#ops").Status} Status */
 /** @typedef {import("#ops").Letters} Letters */
 /** @typedef {import("#ops").Records["items"][number]} Kept */
-/** @typedef {{ status?: Status, records?: unknown, letters?: Letters["letters"] | null, problem?: unknown }} Known */
+/** @typedef {import("#ops").Pauses["items"]} Pauses */
+/** @typedef {{ status?: Status, pauses?: Pauses, records?: unknown, letters?: Letters["letters"] | null, problem?: unknown }} Known */
 
 /** @param {import("../router.js").Place} place */
 export async function open({ query, show, signal }) {
   /** @type {Known} */
   const known = {};
-  const draw = () => known.status && show(view(known, query.queue ?? "", look, redrive));
+  const draw = () => known.status && show(view(known, query.queue ?? "", look, redrive, pauseOrResume));
   const look = async () => {
     try {
       const found = /** @type {Letters} */ (await post(`dead-letters/${part(query.queue)}/look`, {}, signal));
@@ -45,12 +46,46 @@ export async function open({ query, show, signal }) {
     });
     if (done) await Promise.all([refresh(), look()]);
   };
+  const pauseOrResume = async (/** @type {string} */ scope) => {
+    if (await (scope ? resume(scope, signal) : pause(signal))) await refresh();
+  };
   const refresh = async () => {
-    known.status = await get("status", {}, signal);
+    const [status, pauses] = await Promise.all([get("status", {}, signal), get("pauses", {}, signal)]);
+    Object.assign(known, { status, pauses: pauses.items });
     draw();
     await records((content) => ((known.records = content), draw()), signal);
   };
   await refresh();
+}
+
+/** @param {AbortSignal} signal */
+function pause(signal) {
+  return ask({
+    title: "Pause a door or an executor",
+    intro: html`<p>It gets no new work within 5 seconds; what has begun goes on.</p>`,
+    fields: [
+      { name: "scope", label: "What", required: true, max: 80, hint: "door:runtime, door:worker, door:kernel, or executor: and its name" },
+      { name: "reason", label: "Reason", type: "area", required: true, max: 500, hint: "It is recorded with your name." },
+    ],
+    verb: "Pause",
+    isGrave: true,
+    act: async ({ scope, reason }) => {
+      const made = await post("pause", { scope: scope.trim(), reason }, signal);
+      toast(made.is_new ? `${made.pause.scope} is paused` : `${made.pause.scope} was paused already, by ${made.pause.by}; that pause holds`);
+    },
+  });
+}
+
+/** @param {string} scope @param {AbortSignal} signal */
+function resume(scope, signal) {
+  return askReason({
+    title: `Give ${scope} work again`,
+    verb: "Resume",
+    act: async ({ reason }) => {
+      const made = await post("resume", { scope, reason }, signal);
+      toast(made.was_paused ? `${scope} gets work again` : `${scope} was not paused any more`);
+    },
+  });
 }
 
 /** @param {(content: unknown) => void} draw @param {AbortSignal} signal */
@@ -74,8 +109,9 @@ function records(draw, signal) {
   return list(listed, draw, signal);
 }
 
-/** @param {Known} known @param {string} queue @param {() => void} look @param {() => void} redrive */
-function view({ status, records, letters, problem }, queue, look, redrive) {
+/** @param {Known} known @param {string} queue @param {() => void} look @param {() => void} redrive
+ * @param {(scope: string) => void} pauseOrResume without a scope it asks for one */
+function view({ status, pauses, records, letters, problem }, queue, look, redrive, pauseOrResume) {
   const { queues, settings, version } = /** @type {Status} */ (status);
   const rows = Object.entries(queues).map(([name, each]) => ({ name, ...each }));
   return html`
@@ -93,8 +129,28 @@ function view({ status, records, letters, problem }, queue, look, redrive) {
       }, rows) : empty("No queues", "The runtime door alone needs none.")}
       ${queue && ofQueue(queue, letters, problem, look, redrive)}
     </section>
+    <section aria-labelledby="pauses"><h2 id="pauses">Pauses of doors and executors</h2>${paused(pauses ?? [], pauseOrResume)}</section>
     <section aria-labelledby="records"><h2 id="records">What operators did</h2>${records}</section>
     <details><summary>Settings of version ${version}</summary>${facts(Object.entries(settings))}</details>`;
+}
+
+/** @param {Pauses} pauses @param {(scope: string) => void} pauseOrResume */
+function paused(pauses, pauseOrResume) {
+  const mayWrite = can("operator");
+  return html`${pauses.length ? table({
+      name: "Pauses",
+      heads: ["what", "since", "by", "reason", ...(mayWrite ? ["then"] : [])],
+      key: (one) => one.scope,
+      tone: () => "wait",
+      cells: (one) => [
+        html`<code>${one.scope}</code>`,
+        time(one.since_ms),
+        one.by || "–",
+        html`<span class="said">${one.reason}</span>`,
+        ...(mayWrite ? [html`<button type="button" @click=${() => pauseOrResume(one.scope)}>Resume…</button>`] : []),
+      ],
+    }, pauses) : html`<p class="quiet">None: every door and executor gets work. <a href=${link("/agents")}>Agents</a> are paused by themselves.</p>`}
+    ${mayWrite ? html`<p class="verbs"><button type="button" class="grave" @click=${() => pauseOrResume("")}>Pause…</button></p>` : null}`;
 }
 
 /** @param {string} queue @param {Letters["letters"] | null | undefined} letters @param {unknown} problem @param {() => void} look

@@ -59,7 +59,7 @@ function form({ title, intro, fields = [], verb, isForced, isGrave, no: keep = "
   return html`<form method="dialog" @submit=${send} aria-labelledby="dialog-title">
     <h2 id="dialog-title">${title}</h2>
     ${intro}
-    ${fields.map(field)}
+    ${fields.map((wanted, at) => field(wanted, at === 0))}
     <p class="failed" role="alert" ?hidden=${!problem}>${problem}</p>
     <p class="verbs">
       <button class=${isGrave ? "grave" : "main"} ?disabled=${isBusy}>${isBusy ? "Working…" : verb}</button>
@@ -68,15 +68,15 @@ function form({ title, intro, fields = [], verb, isForced, isGrave, no: keep = "
   </form>`;
 }
 
-/** @param {Field} wanted */
-function field({ name, label, type = "text", required, value = "", max = 1_000, hint }) {
+/** @param {Field} wanted @param {boolean} isFirst */
+function field({ name, label, type = "text", required, value = "", max = 1_000, hint }, isFirst) {
   const [input, help] = [`field-${name}`, `hint-${name}`];
   return html`<p class="field">
     <label for=${input}>${label}</label>
     ${
       type === "area"
-        ? html`<textarea id=${input} name=${name} rows="3" maxlength=${max} ?required=${required} aria-describedby=${help}></textarea>`
-        : html`<input id=${input} name=${name} type=${type} value=${value} maxlength=${max} ?required=${required}
+        ? html`<textarea id=${input} name=${name} rows="3" maxlength=${max} ?required=${required} ?autofocus=${isFirst} aria-describedby=${help}></textarea>`
+        : html`<input id=${input} name=${name} type=${type} value=${value} maxlength=${max} ?required=${required} ?autofocus=${isFirst}
             autocomplete="off" spellcheck="false" aria-describedby=${help}>`
     }
     <span class="hint" id=${help}>${hint}</span>

@@ -1,0 +1,80 @@
+// @ts-check
+/** One approval: all that is asked, whole; the answer, and how the execution goes on. */
+import { part } from "../api.js";
+import { who } from "../auth.js";
+import { again } from "../parts/again.js";
+import { callArguments, name, visible } from "../parts/arguments.js";
+import { badge, copy, facts, failure } from "../parts/show.js";
+import { html } from "../render.js";
+import { link } from "../router.js";
+import { answerOf, deadline, decide, executionPage, load, mayAnswer, moment, news, watch } from "./deciding.js";
+
+export const title = "Approval";
+const AGAIN_MS = 3_000;
+
+/** @typedef {import("#ops").KernelApproval} Approval */
+
+/** @param {import("../router.js").Place} place */
+export async function open({ params, show, signal }) {
+  let approval = await load(params.execution, params.step, signal);
+  let [outcome, problem] = [/** @type {import("./deciding.js").Outcome | null} */ (null), /** @type {unknown} */ (null)];
+  const draw = () => signal.aborted || show(view(approval, outcome, problem, answer), `${approval.tool_id} · ${title}`);
+  const look = async () => {
+    if (approval.state !== "waiting") return;
+    await load(params.execution, params.step, signal).then((found) => ((approval = found), (problem = null)), (error) => (problem = error));
+    draw();
+  };
+  const answer = async (/** @type {boolean} */ approved) => {
+    try {
+      const found = await decide(approval, approved, signal);
+      if (!found) return;
+      outcome = found;
+      watch(found, draw, signal);
+      await look();
+    } catch (error) {
+      problem = error;
+    }
+    draw();
+  };
+  document.addEventListener("keydown", (event) => {
+    const isElsewhere = /** @type {HTMLElement} */ (event.target).closest?.("input, textarea, select, dialog") || document.querySelector("dialog[open]");
+    const isPlain = !event.defaultPrevented && !event.repeat && !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (!isPlain || isElsewhere || approval.state !== "waiting" || !mayAnswer() || !["y", "x"].includes(event.key)) return;
+    event.preventDefault();
+    answer(event.key === "y");
+  }, { signal });
+  draw();
+  again(look, AGAIN_MS, signal);
+}
+
+/** @param {Approval} approval @param {import("./deciding.js").Outcome | null} outcome @param {unknown} problem
+ * @param {(approved: boolean) => unknown} answer */
+function view(approval, outcome, problem, answer) {
+  const { tool_id, agent_id, execution_id, step_id, state } = approval;
+  const isOpen = state === "waiting";
+  return html`
+    <h1>${name(tool_id)} ${badge(state)}</h1>
+    ${outcome && news(outcome)}
+    ${problem ? failure(problem) : null}
+    ${approval.answer || state === "cancelled" ? html`<p>${answerOf(approval)}</p>` : null}
+    ${facts([
+      ["agent", name(agent_id)],
+      ["rule", name(approval.rule_id)],
+      ["why", approval.reason === null ? html`<span class="quiet">–</span>` : html`<span class="said">${visible(approval.reason)}</span>`],
+      ["asked by", name(approval.asked_by)],
+      ["since", moment(approval.since)],
+      ["until", deadline(approval)],
+      ["execution", html`<a href=${executionPage(execution_id)}><code class="id">${execution_id}</code></a> ${copy(execution_id, "the execution's id")}`],
+      ["step", html`<code class="id">${step_id}</code> ${copy(step_id, "the step's id")}`],
+    ])}
+    <section aria-labelledby="arguments"><h2 id="arguments">Arguments</h2>
+      ${callArguments(approval.arguments)}
+      ${approval.arguments.shown === "private" ? html`<p class="said quiet">You are signed in${who()?.name ? html` as ${visible(who()?.name)}` : null} with ${who()?.roles.join(", ") || "no role"}.
+        Each look of an approver is logged.</p>` : null}</section>
+    ${isOpen && mayAnswer() ? html`<p class="verbs">
+      <button type="button" class="main" @click=${() => answer(true)}>Grant…</button>
+      <button type="button" class="grave" @click=${() => answer(false)}>Deny…</button>
+      <span class="hint"><kbd>y</kbd> grants, <kbd>x</kbd> denies, after a question</span></p>` : null}
+    ${isOpen && !mayAnswer() ? html`<p class="quiet">To answer needs the role <code>approver</code>.</p>` : null}
+    <p><a href=${link("/policy", { execution: part(execution_id), step: part(step_id) })}>What the policy says of this call now</a></p>`;
+}

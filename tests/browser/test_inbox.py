@@ -1,0 +1,280 @@
+"""The inbox: what is asked and how exactly, who may answer, who was faster, and how the execution ends."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.axe import findings
+from tests.browser.conftest import screen
+from tests.browser.seeds import HOSTILE
+from tests.support.machine import wait_until
+
+pytestmark = pytest.mark.slow
+PHONE = {"width": 360, "height": 740}
+EXACT = {"order": "A-7", "cents": 12345678901234567890, "share": 1.0, "twenty": "20", "lines": [{"sku": "x", "n": 2}]}
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_waits(kernel):
+    kernel.clear()
+
+
+def row(page, name):
+    """A row of the outermost table of arguments."""
+    return page.locator(".arguments tr", has=page.get_by_role("rowheader", name=name, exact=True)).first
+
+
+def answer(page, verb, reason=""):
+    """Answer in the dialog that is open."""
+    dialog = page.get_by_role("dialog")
+    if reason:
+        dialog.get_by_label("Reason").fill(reason)
+    dialog.get_by_role("button", name=verb, exact=True).click()
+
+
+def test_a_call_is_granted_and_the_execution_is_seen_to_end(kernel, open_console):
+    work = kernel.asks(arguments=EXACT)
+    page = open_console("/inbox")
+    card = page.get_by_role("article", name="pay.refund for refund-desk")
+    expect(card).to_contain_text("large-refund")
+    expect(card).to_contain_text("refunds <b>need</b> a person")
+    expect(card).to_contain_text("then it is denied")
+    expect(card.get_by_role("link", name=work.id)).to_have_attribute("href", f"/console/executions/{work.id}")
+
+    card.get_by_role("button", name="Grant…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("12345678901234567890")
+    answer(page, "Grant", "seen the photos")
+
+    expect(page.locator(".news")).to_contain_text("You granted it.")
+    expect(page.locator(".news .badge")).to_have_text("completed")
+    expect(page.get_by_text("Nobody waits for you")).to_be_visible()
+    given = work.approval()["answer"]
+    assert (given["approved"], given["by"], given["reason"]) == (True, "ops:local", "seen the photos")
+
+    page.get_by_role("link", name="What was answered").click()
+    expect(page.get_by_role("article").first).to_contain_text("seen the photos")
+    expect(page.get_by_role("article").first).to_contain_text("ops:local")
+
+
+def test_arguments_are_shown_as_they_are_kept(kernel, open_console):
+    hidden = "pay \u202eevil\u202c\u200b now"
+    kernel.asks(arguments=EXACT | {"note": hidden, "__proto__": None, "empty": {}})
+    page = open_console("/inbox")
+    page.get_by_role("link", name="pay.refund").click()
+
+    expect(page).to_have_url(re.compile("/inbox/[0-9a-f-]{36}/[0-9a-f-]{36}$"))
+    page.reload()
+    expect(row(page, "cents")).to_contain_text("12345678901234567890")
+    expect(row(page, "share")).to_contain_text("1.0")
+    expect(row(page, "twenty").locator("[data-kind=text]")).to_have_text("20")
+    expect(row(page, "note")).to_contain_text("pay ⟦U+202E⟧evil⟦U+202C⟧⟦U+200B⟧ now")
+    expect(row(page, "__proto__")).to_contain_text("null")
+    expect(row(page, "empty")).to_contain_text("{}")
+    expect(row(page, "lines").get_by_role("rowheader", name="sku")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+def test_what_is_shortened_says_so_and_is_whole_where_one_decides(kernel, open_console):
+    kernel.asks(arguments={"text": "a" * 70_000 + "the end"})
+    page = open_console("/inbox")
+
+    expect(page.get_by_role("article")).to_contain_text("Shortened: the first 2000 of 70018 characters")
+    page.get_by_role("button", name="Deny…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("the end")
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="pay.refund").click()
+    expect(row(page, "text")).to_contain_text("the end")
+
+
+def test_what_cannot_be_shown_whole_is_said_before_one_answers(kernel, open_console):
+    kernel.asks(arguments={"text": "a" * 70_000})
+    page = open_console("/inbox")
+    page.route("**/events?*", lambda route: route.fulfill(json={"events": [], "latest_sequence": 0}))
+
+    page.get_by_role("button", name="Grant…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Shortened: the first 64000 of 70011 characters")
+    expect(page.get_by_role("dialog")).to_contain_text("You do not see all that you would answer about.")
+
+
+def test_the_second_of_two_approvers_is_told_who_was_faster_and_how(kernel, open_console, sign_in, watch):
+    watch.allow("409")
+    work = kernel.asks(arguments={"cents": 1})
+    first, second = open_console("/inbox"), sign_in("bob-secret", f"/inbox/{'/'.join((work.id, work.step_id))}")
+    second.get_by_role("button", name="Grant…").click()
+    expect(second.get_by_role("dialog")).to_be_visible()  # the question stands while another answers
+    first.get_by_role("button", name="Deny…").click()
+    answer(first, "Deny", "the order is not there")
+    expect(first.locator(".news .badge")).to_have_text("failed")
+
+    answer(second, "Grant")
+
+    told = second.get_by_role("alert").filter(has_text="Somebody was faster")
+    expect(told).to_contain_text(
+        re.compile(r"ops:local denied it at 20\d\d-.*: “the order is not there”\. That stands\.")
+    )
+    expect(second.get_by_text("“the order is not there”").first).to_be_visible()
+    expect(second.get_by_role("button", name="Grant…")).to_have_count(0)
+    given = work.approval()["answer"]
+    assert (given["approved"], given["by"]) == (False, "ops:local")
+
+
+def test_a_denial_needs_a_reason_which_the_agent_gets(kernel, open_console):
+    work = kernel.asks(arguments={"cents": 1})
+    page = open_console("/inbox")
+    page.get_by_role("button", name="Deny…").click()
+    answer(page, "Deny")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert work.status() == "blocked"
+
+    answer(page, "Deny", f"no {HOSTILE}")
+
+    expect(page.locator(".news")).to_contain_text("You denied it.")
+    expect(page.locator(".news")).to_contain_text("not allowed")
+    assert work.approval()["answer"]["reason"] == f"no {HOSTILE}"
+    page.get_by_role("link", name="What was answered").click()
+    expect(page.get_by_role("article").first).to_contain_text(f"no {HOSTILE}")
+    assert page.locator("#main img, #main script").count() == 0
+
+
+def test_private_arguments_are_for_approvers_and_others_are_told_why(kernel, open_console, sign_in):
+    work = kernel.asks("mail.send", {"to": "a-secret-address"})
+    path = f"/inbox/{work.id}/{work.step_id}"
+    approver = open_console("/inbox")
+    expect(approver.get_by_role("article")).to_contain_text("Private: the policy shows these arguments to approvers")
+    expect(approver.get_by_role("article")).not_to_contain_text("a-secret-address")
+    approver.get_by_role("link", name="mail.send").click()
+    expect(row(approver, "to")).to_contain_text("a-secret-address")
+
+    viewer = sign_in("vic-secret", path)
+    expect(viewer.get_by_text("Private: the policy shows these arguments to approvers alone.")).to_be_visible()
+    expect(viewer.get_by_text("You are signed in as vic with viewer.")).to_be_visible()
+    assert "a-secret-address" not in viewer.content()
+
+
+def test_a_viewer_has_no_buttons_and_no_keys(kernel, sign_in):
+    work = kernel.asks(arguments={"cents": 1})
+    for token in ("vic-secret", "ann-secret"):  # an operator does not answer either
+        page = sign_in(token, "/inbox")
+        expect(page.get_by_role("article")).to_be_visible()
+        expect(page.get_by_text("To answer needs the role approver.")).to_be_visible()
+        page.keyboard.press("y")
+        page.goto(page.url)
+        assert page.locator("#main button").count() == 0
+    assert work.status() == "blocked"
+
+
+def test_one_works_by_keys_alone_and_no_single_key_decides(kernel, open_console):
+    older, newer = kernel.asks(arguments={"at": 1}), kernel.asks(arguments={"at": 2})
+    page = open_console("/inbox")
+    expect(page.get_by_role("article")).to_have_count(2)
+    for key in ("y", "x"):
+        page.keyboard.press(key)
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("Enter")  # in the reason's field
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+    assert {older.status(), newer.status()} == {"blocked"}
+
+    page.keyboard.press("j")
+    expect(page.locator("[data-chosen]")).to_contain_text("2")
+    page.keyboard.press("y")
+    page.get_by_role("dialog").get_by_label("Reason").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator(".news .badge")).to_have_text("completed")
+    assert (older.status(), newer.ended()) == ("blocked", "completed")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Arguments")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("i")
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+def test_what_comes_and_goes_is_seen_without_a_reload(kernel, open_console):
+    page = open_console("/inbox")
+    expect(page.get_by_text("Nobody waits for you")).to_be_visible()
+    work = kernel.asks(arguments={"cents": 1})
+    expect(page.get_by_role("article")).to_be_visible(timeout=8_000)
+    expect(page).to_have_title(re.compile(r"^\(1\) Inbox"))
+
+    kernel.clear()
+    expect(page.get_by_role("article")).to_have_count(0, timeout=8_000)
+    page.goto(page.url + f"/{work.id}/{work.step_id}")
+    expect(page.get_by_text("cancelled").first).to_be_visible()
+
+
+def test_an_answer_that_got_lost_is_looked_for_and_not_guessed(kernel, open_console, watch):
+    watch.allow("ERR_FAILED")
+    work = kernel.asks(arguments={"cents": 1})
+    page = open_console("/inbox")
+    page.route(re.compile("/approvals/"), lambda route: _lost(route, reaches=False))
+    page.get_by_role("button", name="Grant…").click()
+    answer(page, "Grant")
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("it is not known whether yours was taken")
+    assert work.status() == "blocked"
+
+    page.unroute_all()
+    page.route(re.compile("/approvals/"), lambda route: _lost(route, reaches=True))
+    answer(page, "Grant")
+    expect(page.locator(".news")).to_contain_text("The door's answer was lost. You granted it at")
+    assert work.ended() == "completed"
+
+
+def _lost(route, *, reaches):
+    if route.request.method != "POST":
+        return route.continue_()
+    if reaches:
+        route.fetch()
+    return route.abort()
+
+
+def test_what_strangers_write_is_shown_as_text(kernel, open_console):
+    tool, agent = HOSTILE[:38], f"agent {HOSTILE[:60]}"
+    work = kernel.asks(tool, {HOSTILE: HOSTILE, "list": [HOSTILE]}, agent, labels={HOSTILE: HOSTILE})
+    page = open_console("/inbox")
+    expect(page.get_by_role("article")).to_contain_text(agent)
+    page.goto(f"{page.url}/{work.id}/{work.step_id}")
+    expect(page.get_by_role("heading", name=tool)).to_be_visible()
+    expect(row(page, HOSTILE)).to_contain_text(HOSTILE)
+    page.get_by_role("link", name="What the policy says of this call now").click()
+    expect(page.get_by_role("region", name="Rules that were tried")).to_contain_text(HOSTILE[:30].strip())
+    expect(page.get_by_label("Labels of the execution")).to_have_value(json.dumps({HOSTILE: HOSTILE}, indent=2))
+    assert page.locator("#main img, #main script, #main iframe").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_inbox_is_readable_for_all(kernel, open_console, theme):
+    work = kernel.asks(arguments=EXACT)
+    kernel.asks("mail.send", {"to": "someone"})
+    page = open_console("/inbox", color_scheme=theme)
+    screen(page, f"inbox-{theme}")
+    assert findings(page) == []
+    page.keyboard.press("y")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    screen(page, f"inbox-question-{theme}")
+    assert findings(page) == []
+    page.keyboard.press("Escape")
+    page.goto(f"{page.url}/{work.id}/{work.step_id}")
+    expect(page.get_by_role("heading", name="Arguments")).to_be_visible()
+    screen(page, f"approval-{theme}")
+    assert findings(page) == []
+    page.goto(page.url.partition("/inbox/")[0] + "/inbox?state=answered")
+    expect(page.get_by_role("link", name="What was answered")).to_have_attribute("aria-current", "page")
+    page.wait_for_load_state("networkidle")
+    screen(page, f"inbox-answered-{theme}")
+    assert findings(page) == []
+
+
+def test_the_inbox_fits_a_phone(kernel, open_console):
+    work = kernel.asks(arguments=EXACT | {"long": "x" * 300})
+    page = open_console("/inbox", viewport=PHONE)
+    screen(page, "inbox-phone")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    page.goto(f"{page.url}/{work.id}/{work.step_id}")
+    expect(page.get_by_role("heading", name="Arguments")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    wait_until(lambda: work.status() == "blocked")
