@@ -276,7 +276,7 @@ def test_a_whole_life_over_the_tables_ends_as_it_should(stage):
     stage.finish(job, {"city": "Zürich"}, "geo-w")
     result = agent.take("tool.result")
     agent.close()
-    stage.pass_time(12)
+    stage.pass_time(12, every=2)
     second = stage.agent("whole", "two")
     again = second.take("execution.assigned")
     stage.intend(again, "complete", output=result["result"], has_output=True)

@@ -114,24 +114,34 @@ def test_a_place_beyond_the_bounds_is_an_empty_end(stored):
     assert stored.executions.rows(which, (START_MS, "x"), 5) == ([], None)
 
 
+@pytest.fixture(scope="module")
+def counted(embedded_aws):
+    return Counted(embedded_aws.client("dynamodb"))
+
+
+@pytest.fixture(scope="module")
+def many(embedded_aws, counted):
+    """Tables with 150 executions, which no test changes."""
+    made = new_tables(embedded_aws, FakeClock(START_MS), client=counted)
+    stage = KernelStage(store=made, clock=FakeClock(START_MS))
+    for number in range(150):
+        stage.kernel.create("busy", None, {"n": str(number)})
+        stage.clock.move(1)
+    return made
+
+
 class TestCosts:
     """Requests and rows of a page, whatever is stored."""
 
-    @pytest.fixture
-    def counted(self, embedded_aws):
-        return Counted(embedded_aws.client("dynamodb"))
+    @pytest.fixture(autouse=True)
+    def small_pages(self, monkeypatch):
+        monkeypatch.setattr(listing, "FILTERED_PAGE", 5)
 
     @pytest.fixture
-    def tables(self, embedded_aws, counted, monkeypatch):
-        monkeypatch.setattr(listing, "FILTERED_PAGE", 5)
-        made = new_tables(embedded_aws, FakeClock(START_MS), client=counted)
-        stage = KernelStage(store=made, clock=FakeClock(START_MS))
-        for number in range(150):
-            stage.kernel.create("busy", None, {"n": str(number)})
-            stage.clock.move(1)
+    def tables(self, many, counted):
         counted.sent.clear()
         counted.rows = 0
-        return made
+        return many
 
     @pytest.mark.parametrize("which", [{}, {"agent_id": "busy"}, {"status": Status.PENDING}])
     def test_a_page_of_a_label_that_nobody_has_reads_no_more_than_stated_and_goes_on(self, tables, counted, which):
@@ -164,24 +174,25 @@ class TestCosts:
             assert counted.sent["query"] <= listing.REQUESTS // 2
             assert counted.rows <= 8
 
-    @pytest.mark.parametrize("limit", [1, 51, 101])
     def test_a_page_without_a_filter_is_full_though_all_of_it_lies_in_one_shard(
-        self, tables, counted, limit, monkeypatch, embedded_aws
+        self, counted, monkeypatch, embedded_aws
     ):
         one_shard = new_tables(embedded_aws, FakeClock(START_MS), client=counted)
         monkeypatch.setattr("piecework.kernel.store.items.keys.shard", lambda execution_id: 3)
         stage = KernelStage(store=one_shard, clock=FakeClock(START_MS))
         for _ in range(102):
             stage.create()
-        counted.sent.clear()
+        for limit in (1, 51, 101):
+            counted.sent.clear()
 
-        rows, then = one_shard.executions.rows(Filter(), None, limit)
+            rows, then = one_shard.executions.rows(Filter(), None, limit)
 
-        assert (len(rows), then is not None) == (limit, True)
-        assert counted.sent["query"] <= 4 + 4
+            assert (len(rows), then is not None) == (limit, True)
+            assert counted.sent["query"] <= 4 + 4
 
-    def test_labels_of_their_own_rows_are_looked_up_a_bounded_number_of_times(self, tables, counted, monkeypatch):
+    def test_labels_of_their_own_rows_are_looked_up_a_bounded_number_of_times(self, embedded_aws, counted, monkeypatch):
         monkeypatch.setattr(listing, "LONG_LABELS", 3)
+        tables = new_tables(embedded_aws, FakeClock(START_MS), client=counted)
         stage = KernelStage(store=tables, clock=FakeClock(START_MS + 10**6))
         for number in range(8):
             stage.kernel.create("long", None, {"n": str(number), "long": "x" * 5_000})

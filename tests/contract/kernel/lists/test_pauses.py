@@ -101,7 +101,7 @@ def test_what_waits_goes_on_waiting_for_a_paused_agent_that_connects_and_is_give
     stage.kernel.pause(AGENT, "it refunds twice")
     line = stage.agent(AGENT)
 
-    stage.pass_time(30)
+    stage.pass_time(30, every=5)
     assert stage.status(waiting) is Status.PENDING
     stage.kernel.resume(AGENT, "mended")
 
@@ -130,7 +130,7 @@ def test_what_a_consumer_of_a_paused_agent_leaves_waits_though_another_is_there(
     stage.kernel.pause(AGENT, "no more")
 
     one.close()
-    stage.pass_time(60)
+    stage.pass_time(60, every=5)
     assert stage.status(execution) is Status.PENDING
     assert two.of("execution.assigned") == []
     stage.kernel.resume(AGENT, "go on")
@@ -143,13 +143,13 @@ def test_what_was_answered_while_nobody_had_it_starts_anew_when_its_paused_agent
     execution = stage.create(agent_id=AGENT)
     stage.intend(one.take("execution.assigned"), "wait", signal_type="go")
     one.close()
-    stage.pass_time(12)
+    stage.pass_time(12, every=4)
     stage.kernel.pause(AGENT, "no more")
     two = stage.agent(AGENT, "two")
 
     stage.signal(execution, "go", None)
     assert stage.status(execution) is Status.RUNNING
-    stage.pass_time(stage.settings.agent_timeout_ms / 1_000 + 2)
+    stage.pass_time(stage.settings.agent_timeout_ms / 1_000 + 2, every=2)
     assert (stage.status(execution), two.of("execution.assigned")) == (Status.PENDING, [])
     stage.kernel.resume(AGENT, "go on")
 
