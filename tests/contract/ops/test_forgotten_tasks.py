@@ -1,11 +1,13 @@
 """Contracts that are forgotten: nothing of what they were about stays but the money; nobody works or pays again."""
 
 import copy
+import json
 import secrets
 from dataclasses import replace
 
 import pytest
 
+from local.facilitator.ledger import Transfer
 from piecework.aws.bucket import OverflowBucket
 from piecework.aws.due_table import DueTable
 from piecework.aws.steps_table import work_steps
@@ -22,6 +24,7 @@ from piecework.webhooks.deliveries import Try
 from piecework.webhooks.sending import Sender
 from piecework.webhooks.store import work_deliveries
 from piecework.worker.contract.contracts import record_of, time_text
+from piecework.worker.payment.terms import LONGEST_SECONDS
 from piecework.worker.record.execution import WEBHOOK_DUE
 from piecework.worker.record.executions import Moved
 from piecework.worker.record.states import State
@@ -35,6 +38,7 @@ from piecework.worker.wiring import WorkerDoor
 from tests.support.ops.forgetting import OLGA
 from tests.support.worker.contracts import EXAMPLE
 from tests.support.worker.handlers import EMULATED_KEY
+from tests.support.worker.payments import header
 from tests.support.worker.stage import Stage, stub_facilitator
 
 SECRET = "what-nobody-may-know"
@@ -211,6 +215,12 @@ def test_a_start_that_read_the_contract_before_it_was_forgotten_is_refused(stage
     assert SECRET not in stage.left()
 
 
+def transfer_of(payload, contract):
+    signed = payload["payload"]["authorization"]
+    asset, value = contract.network.usdc.lower(), int(signed["value"])
+    return Transfer(asset, signed["from"].lower(), signed["to"].lower(), value, signed["nonce"].lower())
+
+
 def states(stage):
     """Records that must not be forgotten, by why."""
     contract, _ = stage.done()
@@ -252,6 +262,26 @@ def test_a_failure_keeps_its_code_and_loses_its_text(stage):
     assert after.outcome.failure.code == before.outcome.failure.code
     assert SECRET not in stage.left()
     assert stage.post(contract, BODY, stage.pay(contract)).status == 410
+
+
+def test_a_released_payment_of_a_forgotten_task_is_owed_back_if_somebody_uses_it(stage):
+    def refuse(task, run):
+        raise Refused(SECRET)
+
+    stage.do = refuse
+    contract = stage.signed()
+    payload = stage.payload(contract)
+    stage.post(contract, BODY, {"PAYMENT-SIGNATURE": [header(payload)]})
+    stage.forget(contract)
+    used = stage.stub.ledger.charge(transfer_of(payload, contract))
+
+    stage.clock.move(LONGEST_SECONDS + 120)
+    stage.settle_down()
+
+    [row] = [row for row in stage.table(stage.work) if row["pk"]["S"].startswith("LEDGER#")]
+    owed = json.loads(row["row"]["S"])
+    assert (owed["kind"], owed["atomic"], owed["transaction"]) == ("refund_due", contract.atomic, used.hash)
+    assert stage.forget(contract)["complete"] is True and SECRET not in stage.left()
 
 
 def test_no_webhook_carries_anything_after_its_contract_was_forgotten(stage):
