@@ -1,19 +1,29 @@
 """What operators have forgotten is recorded before anything goes, with who asked and why."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from piecework.clock import DAY_MS
 from piecework.durable.forgotten import Forgotten, note_in, text_of
 from piecework.durable.pieces import Origin, Pieces, Result, piece_key
 from piecework.errors import BadRequest, Forbidden, NotFound
 from piecework.ops.forgetting.erasing import StillNeeded
 from piecework.ops.forgetting.pieces import ForgetPieces
+from piecework.ops.forgetting.tasks import emptied, never_begun
 from piecework.ops.forgetting.verbs import Forgets
 from piecework.ops.pieces import PieceViews
 from piecework.ops.records import REASON_CHARACTERS, Records
+from piecework.worker.record.execution import KEPT_DAYS
+from piecework.worker.record.states import State
+from piecework.worker.record.values import Settlement
+from piecework.worker.store.executions_table import from_item, to_item
 from tests.support.fakes import START_MS, FakeClock, FakeEvidence, FakeOverflow, FakePieceTable, no_renewal
 from tests.support.ops.forgetting import FakeErased, FakeForgettable
 from tests.support.ops.requests import NOBODY, OPERATOR, VIEWER
 from tests.support.ops.rows import FakePieceRows, a_listed_piece
+from tests.support.ops.tasks import a_task
 from tests.support.ops.verbs import FakeRecordRows
 
 WHY = {"reason": "the customer asks for it"}
@@ -147,6 +157,26 @@ def test_a_forgotten_contract_is_recorded_before_it_is_forgotten(bench):
     )
     assert bench.tasks.asked == [("ctr_1", record._replace(outcome=None))]
     assert answer == {"record_id": record.record_id, "state": "COMPLETED", "complete": True, "had_task": True}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        emptied(
+            replace(a_task("ctr_1"), state=State.FAILED_PERMANENT, settlement=Settlement("not_charged")), FORGOTTEN
+        ),
+        never_begun("ctr_1", FORGOTTEN),
+    ],
+)
+def test_code_that_knows_no_note_takes_a_forgotten_task_for_one_past_its_time(record):
+    kept = json.loads(to_item(record, "w")["record"])
+    assert kept.pop("forgotten")["by"] == "olga"
+
+    read = from_item({**to_item(record, "w"), "record": json.dumps(kept)})
+
+    assert read.is_ended and read.outcome.finished_at_ms > 0
+    assert read.outcome.finished_at_ms + 7 * DAY_MS < START_MS  # the seven days that 7a1e751 keeps every result
+    assert read.expires_at * 1000 > record.created_at_ms + KEPT_DAYS * DAY_MS
 
 
 def test_only_operators_with_a_reason_have_a_contract_forgotten(bench):
