@@ -43,6 +43,7 @@ class Console:
     seeded: Seeded
     facilitator: StubFacilitator
     gateways: Gateways
+    runtime: RunningGateway
 
     @property
     def url(self) -> str:
@@ -104,14 +105,15 @@ def console(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         emulated = Aws(endpoint, template)
         gateways = Gateways(emulated, tmp_path_factory.mktemp("browser"))
         try:
-            seeded = seed(gateways(), emulated, facilitator)
+            runtime = gateways(PIECEWORK_PARAM_DeployConsole="true")  # its verdicts are read from its log
+            seeded = seed(runtime, emulated, facilitator)
             parameters = {f"PIECEWORK_PARAM_{name}": value for name, value in DOORS.items()}
             own = {"PIECEWORK_OPS_TOKENS": TOKENS, "PIECEWORK_OPS_TOKEN_ROLES": ROLES}
             own |= {"FACILITATOR_URL": facilitator.url, "BASE_RPC_URL": facilitator.rpc_url}
             link = {ONCE: FIRST_LINK, SECRET: "local-secret"}
             policy = {"PIECEWORK_POLICY": str(policy_in(gateways.folder))}
             running = gateways(api="ConsoleApi", **parameters, **own, **link, **policy)
-            yield Console(running, emulated, seeded, facilitator, gateways)
+            yield Console(running, emulated, seeded, facilitator, gateways, runtime)
         finally:
             gateways.close()
 

@@ -25,12 +25,13 @@ LARGE = 2**53 - 1  # the largest whole number of JavaScript
 
 
 def seed_hired(emulated: Aws, facilitator: StubFacilitator, hostile: str) -> dict[str, str]:
-    """Contracts in the deployed tables: `paid`, `signed`, `hostile`, `failed`, and `doubt`, which no test decides."""
+    """Contracts in the deployed tables: `paid`, `erased`, `signed`, `hostile`, `failed`; no test decides `doubt`."""
     client, now_ms = emulated.client("dynamodb"), int(time.time() * 1000)
     stage = _stage(client, facilitator, now_ms)
-    paid, signed = stage.contract(), stage.contract()
-    stage.post(paid, BODY, stage.pay(paid))
-    assert stage.standing(paid).settlement.status == "settled"
+    paid, erased, signed = stage.contract(), stage.contract(), stage.contract()
+    for contract in (paid, erased):
+        stage.post(contract, BODY, stage.pay(contract))
+        assert stage.standing(contract).settlement.status == "settled"
     deliveries, tries = (
         work_deliveries(client, TABLES[1]),
         (Made(1, 500, now_ms - 60_000), Made(2, None, now_ms - 30_000)),
@@ -38,7 +39,12 @@ def seed_hired(emulated: Aws, facilitator: StubFacilitator, hostile: str) -> dic
     sent = Delivery(paid.contract_id, EVENT, "https://seeker.invalid/hook", b"{}")
     deliveries.put(sent)
     deliveries.note(sent, replace(sent, state=DeliveryState.GIVEN_UP, attempt=2, tries=tries))
-    names = {"paid": paid.contract_id, "signed": signed.contract_id, "doubt": doubtful(client, facilitator)}
+    names = {
+        "paid": paid.contract_id,
+        "erased": erased.contract_id,
+        "signed": signed.contract_id,
+        "doubt": doubtful(client, facilitator),
+    }
     names |= _written(ExecutionsTable(client, TABLES[1], TABLES[2]), now_ms, hostile)
     deliveries.put(Delivery(names["hostile"], hostile, f"https://{hostile}/hook", b"{}", state=DeliveryState.PENDING))
     facilitator.say("settle", "ok")

@@ -23,9 +23,9 @@ class Seeded:
 
 def seed(runtime: RunningGateway, emulated: Aws, facilitator: StubFacilitator) -> Seeded:
     """Make all of it through the doors; then change the bytes of one piece's evidence."""
-    whole = _piece(runtime, artifacts=[["notes", "what was found", "text/plain"]])
-    changed = _piece(runtime, artifacts=[["notes", "bytes that will be changed", "text/plain"]])
-    hostile = _piece(runtime, ids=HOSTILE, artifacts=[[HOSTILE, HOSTILE, "text/html"]])
+    whole = a_piece(runtime, artifacts=[["notes", "what was found", "text/plain"]])
+    changed = a_piece(runtime, artifacts=[["notes", "bytes that will be changed", "text/plain"]])
+    hostile = a_piece(runtime, ids=HOSTILE, artifacts=[[HOSTILE, HOSTILE, "text/html"]])
     _overwrite(emulated, b"bytes that will be changed", b"bytes that were changed :(")
     sqs = emulated.client("sqs")
     url = sqs.get_queue_url(QueueName=DEAD_LETTERS)["QueueUrl"]
@@ -34,8 +34,8 @@ def seed(runtime: RunningGateway, emulated: Aws, facilitator: StubFacilitator) -
     return Seeded({"whole": whole, "changed": changed, "hostile": hostile}, contracts)
 
 
-def _piece(runtime: RunningGateway, *, ids: str = "", **script: Any) -> str:
-    """A new piece's key."""
+def a_piece(runtime: RunningGateway, *, ids: str = "", **script: Any) -> str:
+    """The key of a new piece of the runtime door."""
     request = a_scripted_request({"output": {"answer": "42"}, **script})
     if ids:
         request |= {"task_id": ids}

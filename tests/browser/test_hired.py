@@ -6,8 +6,12 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.axe import findings
+from tests.browser.conftest import screen
 from tests.browser.hired import EVENT, LARGE, in_doubt
 
+pytestmark = pytest.mark.slow
+PHONE = {"width": 360, "height": 740}
 ANN = {"Authorization": "Bearer ann-secret"}
 
 
@@ -56,7 +60,23 @@ def test_a_payment_in_doubt_is_decided_upon_what_the_chain_shows(console, open_c
     assert (task["state"], task["payment"], task["resolution"]["operator"]) == ("COMPLETED", "settled", "local")
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_evidence_and_the_question_are_readable_for_all_and_fit_a_phone(console, open_console, theme):
+    page = open_console(f"/hired/{console.seeded.contracts['doubt']}", color_scheme=theme)
+    evidence_of(page)
+    screen(page, f"evidence-{theme}")
+    assert findings(page) == []
+    page.set_viewport_size(PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+    page.get_by_role("button", name="It was not paid…").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert page.evaluate("document.querySelector('dialog').scrollWidth") <= PHONE["width"]
+    page.set_viewport_size({"width": 1280, "height": 900})
+    screen(page, f"decision-{theme}")
+    assert findings(page) == []
+
+
 def test_who_decides_what_the_chain_does_not_show_names_the_contract_once_more(open_console, door, doubt, watch):
     watch.allow("400")
     page = open_console(f"/hired/{doubt}")
@@ -76,7 +96,6 @@ def test_who_decides_what_the_chain_does_not_show_names_the_contract_once_more(o
     assert door.get(f"/ops/tasks/{doubt}").json()["resolution"]["by"] == "override"
 
 
-@pytest.mark.slow
 def test_the_second_operator_is_told_who_was_faster_and_nothing_is_decided_twice(
     console, open_console, door, doubt, watch
 ):
@@ -95,7 +114,6 @@ def test_the_second_operator_is_told_who_was_faster_and_nothing_is_decided_twice
     assert door.get(f"/ops/tasks/{doubt}").json()["resolution"]["operator"] == "ann"
 
 
-@pytest.mark.slow
 def test_evidence_that_is_another_by_now_decides_nothing_and_is_asked_for_again(
     console, open_console, door, doubt, watch
 ):
@@ -117,7 +135,6 @@ def test_evidence_that_is_another_by_now_decides_nothing_and_is_asked_for_again(
     assert door.get(f"/ops/tasks/{doubt}").json()["payment"] == "unresolved"
 
 
-@pytest.mark.slow
 def test_a_decision_whose_answer_is_lost_is_said_to_be_unknown(console, open_console, door, doubt, watch):
     watch.allow("ERR_FAILED")
     page = open_console(f"/hired/{doubt}")
@@ -131,7 +148,6 @@ def test_a_decision_whose_answer_is_lost_is_said_to_be_unknown(console, open_con
     expect(page.get_by_role("heading", name=re.compile("COMPLETED.*settled"))).to_be_visible()
 
 
-@pytest.mark.slow
 def test_a_webhook_is_sent_again_with_a_reason(console, open_console, door):
     paid = console.seeded.contracts["paid"]
     page = open_console(f"/hired/{paid}")
@@ -148,7 +164,18 @@ def test_a_webhook_is_sent_again_with_a_reason(console, open_console, door):
     assert (kept["by"], kept["reason"]) == ("local", "their server is back")
 
 
-@pytest.mark.slow
+def test_what_a_contract_was_about_is_forgotten_and_its_money_stays(open_console, console, door):
+    name = console.seeded.contracts["erased"]
+    page = open_console(f"/hired/{name}")
+    page.get_by_role("button", name="Forget what it was about…").click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("the seeker asked for it")
+    page.get_by_role("dialog").get_by_role("button", name="Erase for good").click()
+
+    expect(page.get_by_text(re.compile("was forgotten .* by local"))).to_be_visible()
+    expect(page.get_by_role("region", name="Moves")).to_contain_text("5 USDC")
+    assert door.get(f"/ops/tasks/{name}").json()["forgotten"]["complete"] is True
+
+
 def test_the_picture_says_where_a_task_stands_and_may_go(console, open_console):
     page = open_console(f"/hired/{console.seeded.contracts['failed']}")
     picture = page.get_by_role(
@@ -163,7 +190,6 @@ def test_the_picture_says_where_a_task_stands_and_may_go(console, open_console):
     }
 
 
-@pytest.mark.slow
 def test_money_of_a_day_is_exact_by_network_and_says_whether_it_is_all(console, open_console, door):
     page = open_console("/hired/money")
     day = door.get("/ops/ledger").json()
@@ -182,7 +208,6 @@ def test_money_of_a_day_is_exact_by_network_and_says_whether_it_is_all(console, 
     expect(page.get_by_role("heading", name=day["day"])).to_be_visible()
 
 
-@pytest.mark.slow
 def test_what_strangers_write_at_the_worker_door_is_text(console, open_console):
     name = console.seeded.contracts["hostile"]
     page = open_console(f"/hired/{name}")
@@ -196,7 +221,6 @@ def test_what_strangers_write_at_the_worker_door_is_text(console, open_console):
         assert "document" not in page.title()
 
 
-@pytest.mark.slow
 def test_a_viewer_sees_all_of_it_without_a_button(console, sign_in, watch):
     watch.allow("404")  # the signed contract has no task
     contracts = console.seeded.contracts
@@ -210,7 +234,6 @@ def test_a_viewer_sees_all_of_it_without_a_button(console, sign_in, watch):
         assert page.get_by_role("button", name=re.compile("Ask the chain|Send again|Forget|It was")).count() == 0
 
 
-@pytest.mark.slow
 def test_hired_work_is_found_filtered_and_kept_in_the_address(console, open_console, watch):
     contracts = console.seeded.contracts
     page = open_console("/hired")

@@ -13,6 +13,7 @@ PAGES = {  # name of the picture: the view, with {…} of the seeds
     "pieces-none": "/pieces?executor=nobody",
     "piece": "/pieces/{changed}",
     "piece-hostile": "/pieces/{hostile}",
+    "verdicts": "/verdicts",
     "hired": "/hired",
     "hired-none": "/hired?payment=not_charged",
     "task": "/hired/{paid}",

@@ -10,6 +10,7 @@ export const ROUTES = [
   { path: "/inbox/:execution/:step", name: "Approval", page: () => import("./pages/approval.js") },
   { path: "/pieces", name: "Pieces", key: "p", page: () => import("./pages/pieces.js") },
   { path: "/pieces/:key", name: "Piece", page: () => import("./pages/piece.js") },
+  { path: "/verdicts", name: "Verdicts", page: () => import("./pages/verdicts.js") },
   { path: "/hired", name: "Hired work", key: "h", page: () => import("./pages/hired.js") },
   { path: "/hired/contracts", name: "Contracts", page: () => import("./pages/contracts.js") },
   { path: "/hired/money", name: "Money", page: () => import("./pages/money.js") },

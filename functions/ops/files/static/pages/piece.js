@@ -1,10 +1,13 @@
 // @ts-check
 /** One piece: its steps, its failure or output, and evidence whose digest the browser computes itself. */
 import { address, get, getBytes, part } from "../api.js";
+import { can } from "../auth.js";
 import { bytes, exact, id, time } from "../format.js";
+import { forget } from "../parts/forget.js";
 import { badge, command, copy, empty, facts, json, quoted } from "../parts/show.js";
-import { table } from "../parts/table.js";
+import { list, table } from "../parts/table.js";
 import { html } from "../render.js";
+import { verdictsIn } from "./verdicts.js";
 
 export const title = "Piece";
 const MOST_BYTES = 64_000_000; // that a page loads into its memory
@@ -17,10 +20,12 @@ const IDS = /** @type {const} */ (["task_id", "execution_id", "attempt_id"]);
 
 /** @param {import("../router.js").Place} place */
 export async function open({ params, show, signal }) {
-  const piece = /** @type {Piece} */ (await get(`pieces/${part(params.key)}`, {}, signal));
+  const path = `pieces/${part(params.key)}`;
+  let piece = /** @type {Piece} */ (await get(path, {}, signal));
+  let verdicts = /** @type {unknown} */ (null);
   /** @type {Map<string, Look>} */
   const looks = new Map();
-  const draw = () => show(view(piece, looks, check), `Piece ${piece.task_id ?? piece.key}`);
+  const draw = () => show(view(piece, looks, check, verdicts, erase), `Piece ${piece.task_id ?? piece.key}`);
   /** @param {Ref} ref */
   async function check(ref) {
     looks.set(ref.digest, { state: "checking" });
@@ -28,7 +33,12 @@ export async function open({ params, show, signal }) {
     looks.set(ref.digest, await compared(piece.key, ref, signal));
     if (!signal.aborted) draw();
   }
+  const erase = () => forget({ path: `${path}/forget`, what: "what this piece was about", signal }, async () => {
+    piece = await get(path, {}, signal);
+    draw();
+  });
   draw();
+  list(verdictsIn(`${path}/verdicts`), (content) => ((verdicts = content), draw()), signal);
   for (const ref of piece.evidence_refs) if (ref.size_bytes <= MOST_BYTES && !signal.aborted) await check(ref);
 }
 
@@ -48,10 +58,13 @@ async function compared(key, ref, signal) {
 /** @param {string} key @param {Ref} ref */
 const evidencePath = (key, ref) => `pieces/${part(key)}/evidence/${part(ref.digest.replace("sha256:", ""))}`;
 
-/** @param {Piece} piece @param {Map<string, Look>} looks @param {(ref: Ref) => void} check */
-function view(piece, looks, check) {
+/** @param {Piece} piece @param {Map<string, Look>} looks @param {(ref: Ref) => void} check @param {unknown} verdicts @param {() => void} erase */
+function view(piece, looks, check, verdicts, erase) {
+  const { forgotten } = piece;
   return html`
     <h1>Piece ${badge(piece.is_lapsed ? "lapsed" : piece.state)}</h1>
+    ${forgotten && html`<p class="said bad">What it was about was forgotten ${time(forgotten.at_ms)} by ${forgotten.by || "–"}, record ${id(forgotten.record_id)}.
+      ${forgotten.complete ? null : "Not all of it is erased yet: forget it once more."}</p>`}
     ${facts([
       ...IDS.map((name) => /** @type {[string, unknown]} */ ([name, html`${id(piece[name])} ${piece[name] && copy(piece[name], name)}`])),
       ["caller", piece.caller],
@@ -68,8 +81,11 @@ function view(piece, looks, check) {
     <section aria-labelledby="evidence"><h2 id="evidence">Evidence</h2>
       ${piece.evidence_refs.length ? piece.evidence_refs.map((ref) => evidence(piece, ref, looks.get(ref.digest), check)) : empty("No evidence by reference", `${piece.evidence_inline_count} inline, which the answer itself holds.`)}
     </section>
+    <section aria-labelledby="verdicts"><h2 id="verdicts">Verdicts on its execution</h2>
+      <p class="hint">A request to verify names an execution alone: these are all since the piece was claimed, by whoever asked.</p>${verdicts}</section>
     <section aria-labelledby="again"><h2 id="again">In a shell</h2>
       ${command(`curl -s -H "Authorization: Bearer $TOKEN" ${quoted(String(address(`pieces/${part(piece.key)}`)))}`, "This page's data")}</section>
+    ${can("operator") && (piece.state !== "running" || piece.is_lapsed) ? html`<p class="verbs"><button type="button" class="grave" @click=${erase}>Forget what it was about…</button></p>` : null}
     <details><summary>All of it as JSON</summary>${json(piece, "the piece")}</details>`;
 }
 

@@ -25,7 +25,7 @@ export async function open({ query, show, signal }) {
       key: (/** @type {Piece} */ piece) => piece.key,
       cells: (piece) => [
         nameOf(piece),
-        badge(piece.is_lapsed ? "lapsed" : piece.state),
+        html`${badge(piece.is_lapsed ? "lapsed" : piece.state)} ${piece.forgotten ? badge("forgotten") : null}`,
         piece.executor,
         piece.caller,
         time(piece.claimed_at_ms),
@@ -33,10 +33,16 @@ export async function open({ query, show, signal }) {
       ],
       none: () => none(asked),
     },
-    (content) => show(html`<h1>Pieces</h1>${filters(asked)}${content}`),
+    (content) => show(html`<h1>Pieces</h1>${tabs("pieces")}${filters(asked)}${content}`),
     signal,
   );
 }
+
+/** The views of pieces. @param {"pieces" | "verdicts"} at */
+export const tabs = (at) => html`<nav class="tabs" aria-label="Pieces">
+  <a href=${link("/pieces")} aria-current=${at === "pieces" ? "page" : null}>Pieces</a>
+  <a href=${link("/verdicts")} aria-current=${at === "verdicts" ? "page" : null}>Verdicts</a>
+</nav>`;
 
 /** A piece by its ids, as a link. @param {Piece} piece */
 export function nameOf(piece) {

@@ -5,10 +5,10 @@ import { html } from "../render.js";
 import { toast } from "./toast.js";
 
 const TONES = /** @type {Record<string, string>} */ ({
-  ...Object.fromEntries(["done", "completed", "settled", "delivered", "released", "ok", "partial_final", "settled_unconfirmed", "spent", "granted", "allow", "connected"].map((state) => [state, "good"])),
+  ...Object.fromEntries(["done", "completed", "settled", "delivered", "released", "ok", "partial_final", "settled_unconfirmed", "spent", "passed", "granted", "allow", "connected"].map((state) => [state, "good"])),
   ...Object.fromEntries(["failed", "cancelled", "rejected", "denied", "given_up", "refused", "failed_permanent", "exhausted", "timed_out", "unresolved", "deny"].map((state) => [state, "bad"])),
   ...Object.fromEntries(["running", "in_progress", "processing", "executing", "settling", "result_ready"].map((state) => [state, "busy"])),
-  ...Object.fromEntries(["waiting", "blocked", "pending", "uncertain", "lapsed", "in doubt", "unknown", "unpaid", "failed_transient", "stopped", "require_approval", "paused"].map((state) => [state, "wait"])),
+  ...Object.fromEntries(["waiting", "blocked", "pending", "uncertain", "lapsed", "in doubt", "unknown", "unpaid", "failed_transient", "stopped", "inconclusive", "require_approval", "paused"].map((state) => [state, "wait"])),
 });
 
 /** A state as a badge: its word, and a colour and a mark that do not carry the meaning alone. @param {unknown} state */

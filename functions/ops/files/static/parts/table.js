@@ -17,6 +17,7 @@ const MOST_EMPTY = 10; // pages without an item that are passed by themselves
  * @property {(item: T) => unknown[]} cells one for each head
  * @property {() => unknown} none what to do next where the list is empty
  * @property {(item: T) => string | undefined} [tone]
+ * @property {number} [mostEmpty] pages without an item that are passed by themselves
  */
 
 /** Draw a list into `draw`, page after page. A page of the door may be empty and still have a following one.
@@ -29,7 +30,7 @@ export async function list(listed, draw, signal) {
     if (isBusy) return;
     (isBusy = true), (error = null), show();
     try {
-      for (let pages = 0, found = 0; pages < MOST_EMPTY && !found && (pages === 0 || next); pages += 1) {
+      for (let pages = 0, found = 0; pages < (listed.mostEmpty ?? MOST_EMPTY) && !found && (pages === 0 || next); pages += 1) {
         const page = await get(listed.path, { ...listed.query, cursor: next }, signal);
         items = [...items, ...page.items];
         next = page.next;
