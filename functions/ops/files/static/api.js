@@ -26,8 +26,11 @@ export async function get(path, query = {}, signal) {
 /** Read JSON whose numbers a person decides on: what JavaScript would round stays as it is written, for JSON.stringify.
  * @param {string} path @param {Query} [query] @param {AbortSignal} [signal] */
 export async function getExact(path, query = {}, signal) {
-  return JSON.parse(await (await read(path, query, signal)).text(), exactNumber);
+  return exactly(await (await read(path, query, signal)).text());
 }
+
+/** JSON as `getExact` reads it. @param {string} text */
+export const exactly = (text) => JSON.parse(text, exactNumber);
 
 /** @param {string} _ @param {any} value @param {{ source?: string }} [context] which browsers of today give a reviver */
 function exactNumber(_, value, context) {

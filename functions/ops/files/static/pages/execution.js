@@ -1,10 +1,10 @@
 // @ts-check
 /** One execution: what it waits for, its time as a waterfall while it happens, its log, and what one can do about it. */
-import { address, get, part } from "../api.js";
+import { address, exactly, getExact, part } from "../api.js";
 import { count, exact, id, time } from "../format.js";
 import { badge, copy, empty, facts, json } from "../parts/show.js";
 import { table } from "../parts/table.js";
-import { at, durations, lasting, Timeline, WORDS } from "../parts/timeline.js";
+import { at, durations, lasting, Timeline, told, WORDS } from "../parts/timeline.js";
 import { standing, waterfall } from "../parts/waterfall.js";
 import { html } from "../render.js";
 import { go, link, matched } from "../router.js";
@@ -15,7 +15,7 @@ export const title = "Execution";
 const PAGE = 1_000; // events that are read at once
 const TICK_MS = 1_000; // between two places of the line that is now
 const FRESH_MS = 2_000; // at least, between two looks at what it waits for
-const AGAIN_MS = 15_000; // between looks that no event has asked for: an agent may have connected
+const AGAIN_MS = 15_000; // between looks that no event has asked for: an agent may have connected, where one is needed
 const MOST_ROWS = 500; // of the table
 const SUMMARY = 200; // characters
 
@@ -33,6 +33,8 @@ const SUMMARY = 200; // characters
  * @property {string} step the row that is chosen
  * @property {number} event the sequence of the event that is chosen
  * @property {boolean} isTable
+ * @property {boolean} isTrue drawn true to scale, nothing folded
+ * @typedef {Partial<Pick<Seen, "step" | "event" | "isTable" | "isTrue">>} Choice
  */
 const STREAMS = /** @type {Record<Seen["stream"], string>} */ ({
   loading: "Its log is read…",
@@ -49,13 +51,13 @@ export async function open({ params, query, signal, show }) {
   const path = `kernel/executions/${part(params.id)}`;
   const here = `/executions/${part(params.id)}`;
   const timeline = new Timeline();
-  const execution = /** @type {Execution} */ (await get(path, {}, signal));
+  const execution = /** @type {Execution} */ (await getExact(path, {}, signal));
   /** @type {Seen} */
-  const seen = { execution, texts: texts(execution), events: [], timeline, stream: "loading", breaks: 0, step: query.step ?? "", event: Number(query.event) || 0, isTable: query.view === "table" };
+  const seen = { execution, texts: texts(execution), events: [], timeline, stream: "loading", breaks: 0, step: query.step ?? "", event: Number(query.event) || 0, isTable: query.view === "table", isTrue: query.scale === "true" };
   const last = () => seen.events.at(-1)?.sequence ?? 0;
   const draw = once(() => signal.aborted || show(view(seen, choose, reload), `Execution ${execution.id}`));
   const look = paced(async () => {
-    seen.execution = await get(path, {}, signal);
+    seen.execution = await getExact(path, {}, signal);
     seen.texts = texts(seen.execution);
     draw();
   }, signal);
@@ -79,17 +81,17 @@ export async function open({ params, query, signal, show }) {
   }
   async function readOn() {
     for (;;) {
-      const { events } = /** @type {import("#ops").KernelEvents} */ (await get(`${path}/events`, { after_sequence: last(), limit: PAGE }, signal));
+      const { events } = /** @type {import("#ops").KernelEvents} */ (await getExact(`${path}/events`, { after_sequence: last(), limit: PAGE }, signal));
       const before = last();
       events.forEach(take);
       draw();
       if (last() === before || timeline.ends !== null) return;
     }
   }
-  /** @param {Partial<Pick<Seen, "step" | "event" | "isTable">>} chosen */
+  /** @param {Choice} chosen */
   function choose(chosen) {
     Object.assign(seen, chosen);
-    history.replaceState(null, "", link(here, { step: seen.step, event: seen.event || "", view: seen.isTable ? "table" : "" }));
+    history.replaceState(null, "", link(here, { step: seen.step, event: seen.event || "", view: seen.isTable ? "table" : "", scale: seen.isTrue ? "true" : "" }));
     draw();
   }
   const reload = () => go(location.href, { replace: true });
@@ -98,7 +100,7 @@ export async function open({ params, query, signal, show }) {
   await read();
   if (timeline.ends !== null) return (seen.stream = "over"), draw();
   const ticks = setInterval(() => document.hidden || draw(), TICK_MS);
-  const looks = setInterval(() => document.hidden || look(), AGAIN_MS);
+  const looks = setInterval(() => document.hidden || timeline.whole?.state === "blocked" || look(), AGAIN_MS);
   signal.addEventListener("abort", () => (clearInterval(ticks), clearInterval(looks)));
   await follow(address(`${path}/stream`), {
     signal,
@@ -109,7 +111,7 @@ export async function open({ params, query, signal, show }) {
       draw();
     },
     onEvent: ({ data }) => {
-      if (!take(JSON.parse(data))) read().catch(() => null); // what lies between is read, or comes with the next event
+      if (!take(exactly(data))) read().catch(() => null); // what lies between is read, or comes with the next event
       look();
       draw();
       return timeline.ends !== null;
@@ -154,7 +156,7 @@ function texts({ input, output, error, ...rest }) {
 }
 const WORDLESS = { failed: 1, cancelled: 1 };
 
-/** @param {Seen} seen @param {(chosen: Partial<Pick<Seen, "step" | "event" | "isTable">>) => void} choose @param {() => void} reload */
+/** @param {Seen} seen @param {(chosen: Choice) => void} choose @param {() => void} reload */
 function view(seen, choose, reload) {
   const { execution, timeline, stream } = seen;
   const state = timeline.whole?.state || execution.status;
@@ -169,7 +171,9 @@ function view(seen, choose, reload) {
     ${about(execution)}
     ${hosted(timeline)}
     <section aria-labelledby="time"><h2 id="time">As it happened</h2>
-      ${timeline.rows.length ? waterfall({ timeline, now, selected: seen.step, select: (key) => choose({ step: key === seen.step ? "" : key }) }) : empty("No events", "Its log is empty, or is being read.")}
+      ${timeline.rows.length ? waterfall({ timeline, now, isFolding: !seen.isTrue, selected: seen.step, select: (key) => choose({ step: key === seen.step ? "" : key }) }) : empty("No events", "Its log is empty, or is being read.")}
+      <p><label><input type="checkbox" .checked=${seen.isTrue} @change=${(/** @type {any} */ event) => choose({ isTrue: event.target.checked })}>
+        True to scale</label> <span class="hint">Otherwise long waits are folded.</span></p>
       ${row ? chosen(row, timeline.ends ?? now, () => choose({ step: "" })) : null}
       <details .open=${seen.isTable} @toggle=${(/** @type {any} */ event) => event.target.open !== seen.isTable && choose({ isTable: event.target.open })}>
         <summary>As a table</summary>${seen.isTable ? listed(timeline, timeline.ends ?? now) : null}</details>
@@ -212,7 +216,7 @@ function hosted({ progress, tokens }) {
   if (!progress && !tokens) return null;
   return html`<section aria-labelledby="run"><h2 id="run">Hosted run</h2>
     ${progress ? html`<p><progress max="100" value=${progress.pct} aria-label="Progress"></progress> ${progress.pct} % <span class="said">${progress.text}</span></p>` : null}
-    ${tokens ? facts(Object.entries(tokens).map(([name, value]) => /** @type {[string, unknown]} */ ([name.replaceAll("_", " "), typeof value === "number" ? count(value) : String(value)]))) : null}
+    ${tokens ? facts(Object.entries(tokens).map(([name, value]) => /** @type {[string, unknown]} */ ([name.replaceAll("_", " "), typeof value === "number" ? count(value) : told(value)]))) : null}
   </section>`;
 }
 

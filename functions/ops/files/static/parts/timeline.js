@@ -49,7 +49,7 @@ export class Timeline {
     this.last = now;
     if (!this.rows.length) this.begins = now, this.#row({ key: "execution", name: "execution", what: "execution", state: "pending" });
     const take = TAKES[event.type];
-    if (event.type in ENDS) this.#ended(now, ENDS[event.type], text(event.payload.error ?? event.payload.reason));
+    if (event.type in ENDS) this.#ended(now, ENDS[event.type], told(event.payload.error ?? event.payload.reason));
     else take?.call(this, event, now, /** @type {Record<string, any>} */ (event.payload), this.#byStep.get(event.step_id));
   }
 
@@ -69,35 +69,35 @@ export class Timeline {
 
   /** @type {Take} */
   created({}, now, { agent_id }) {
-    this.whole.name = text(agent_id);
+    this.whole.name = told(agent_id);
     next(this.whole, now, "agent", "an agent to take it");
   }
   /** @type {Take} */
   started({}, now, { consumer_id }) {
     this.#isAttended = true;
     this.whole.state = "running";
-    next(this.whole, now, "work", text(consumer_id));
+    next(this.whole, now, "work", told(consumer_id));
   }
   /** @type {Take} */
   blocked({}, now, { reason, ref, tool_id }) {
     this.whole.state = "blocked";
-    next(this.whole, now, reason === "signal" ? "signal" : "person", text(reason === "signal" ? ref : tool_id));
+    next(this.whole, now, reason === "signal" ? "signal" : "person", told(reason === "signal" ? ref : tool_id));
     if (reason !== "signal") return;
-    this.#signal = this.#row({ key: `signal-${this.rows.length}`, name: text(ref), what: "signal", state: "waiting" });
-    next(this.#signal, now, "signal", text(ref));
+    this.#signal = this.#row({ key: `signal-${this.rows.length}`, name: told(ref), what: "signal", state: "waiting" });
+    next(this.#signal, now, "signal", told(ref));
   }
   /** @type {Take} */
   resumed({}, now, { reason }) {
     this.#unblocked(now, "received");
     this.whole.state = "running";
-    next(this.whole, now, this.#isAttended ? "work" : "agent", text(reason));
+    next(this.whole, now, this.#isAttended ? "work" : "agent", told(reason));
   }
   /** @type {Take} */
   reset({}, now, { reason }) {
     this.#unblocked(now, "given up");
     this.#isAttended = false;
     this.whole.state = "pending";
-    next(this.whole, now, "agent", text(reason));
+    next(this.whole, now, "agent", told(reason));
   }
   /** @type {Take} */
   lost({}, now) {
@@ -107,13 +107,13 @@ export class Timeline {
   }
   /** @type {Take} */
   denied(event, now, { tool_id, reason, rule_id }) {
-    const row = this.#row({ key: `denied-${event.sequence}`, name: text(tool_id), what: "call", state: "denied", isFailed: true });
-    row.note = rule_id ? `${text(reason)} (rule ${text(rule_id)})` : text(reason);
+    const row = this.#row({ key: `denied-${event.sequence}`, name: told(tool_id), what: "call", state: "denied", isFailed: true });
+    row.note = rule_id ? `${told(reason)} (rule ${told(rule_id)})` : told(reason);
     row.spans.push({ from: now, to: now, kind: "work", why: "denied" });
   }
   /** @type {Take} */
   called({ step_id }, now, { tool_id, remote, max_attempts, attempt }) {
-    const row = this.#row({ key: step_id, step: step_id, name: text(tool_id), what: "call", state: "pending" });
+    const row = this.#row({ key: step_id, step: step_id, name: told(tool_id), what: "call", state: "pending" });
     row.attempt = Number(attempt ?? 1);
     if (remote ?? max_attempts > 1) this.#remote.add(step_id);
     this.#byStep.set(step_id, row);
@@ -122,54 +122,54 @@ export class Timeline {
   /** @type {Take} */
   asked({ step_id }, now, { remote, reason }, row) {
     this.#remote[remote ? "add" : "delete"](step_id);
-    if (row) Object.assign(row, { state: "waiting", note: text(reason) }), next(row, now, "person", text(reason));
+    if (row) Object.assign(row, { state: "waiting", note: told(reason) }), next(row, now, "person", told(reason));
   }
   /** @type {Take} */
   dispatched({ step_id }, now, { runner_id }, row) {
     const isRemote = this.#remote.has(step_id);
-    if (row) (row.state = isRemote ? "queued" : "running"), (row.note = ""), next(row, now, isRemote ? "runner" : "work", text(runner_id));
+    if (row) (row.state = isRemote ? "queued" : "running"), (row.note = ""), next(row, now, isRemote ? "runner" : "work", told(runner_id));
   }
   /** @type {Take} */
   begun({}, now, { runner_id }, row) {
-    if (row) (row.state = "running"), next(row, now, "work", text(runner_id));
+    if (row) (row.state = "running"), next(row, now, "work", told(runner_id));
   }
   /** @type {Take} */
   failed({}, now, { error, retryable }, row) {
     if (!row) return;
-    Object.assign(row, { state: retryable ? "failed, tried again" : "failed", note: text(error), isFailed: !retryable });
+    Object.assign(row, { state: retryable ? "failed, tried again" : "failed", note: told(error), isFailed: !retryable });
     close(row, now);
-    if (retryable) row.marks.push({ at: now, what: text(error) });
+    if (retryable) row.marks.push({ at: now, what: told(error) });
   }
   /** @type {Take} */
   retried({}, now, { next_attempt }, row) {
-    if (row) Object.assign(row, { attempt: Number(next_attempt), state: "waiting" }), next(row, now, "retry", `attempt ${text(next_attempt)}`);
+    if (row) Object.assign(row, { attempt: Number(next_attempt), state: "waiting" }), next(row, now, "retry", `attempt ${told(next_attempt)}`);
   }
   /** @param {string} state @param {boolean} isFailed @returns {Take} */
   static end = (state, isFailed) =>
     function ({}, now, { reason }, row) {
-      if (row) close(row, now), Object.assign(row, { state, isFailed, note: text(reason) });
+      if (row) close(row, now), Object.assign(row, { state, isFailed, note: told(reason) });
     };
   /** @type {Take} */
   signalled({}, now, { signal_type }) {
-    this.whole.marks.push({ at: now, what: `signal ${text(signal_type)}` });
+    this.whole.marks.push({ at: now, what: `signal ${told(signal_type)}` });
   }
   /** @type {Take} */
   ran(event, now, { name, place, started_at, ended_at, bytes, left_out }) {
-    const kind = /^model-\d+$/.test(text(name)) ? "model" : "work"; // as `completion` names its calls
-    const row = this.#row({ key: `run-${event.sequence}`, name: text(name), what: kind === "model" ? "model call" : "run.step", state: "done" });
+    const kind = /^model-\d+$/.test(told(name)) ? "model" : "work"; // as `completion` names its calls
+    const row = this.#row({ key: `run-${event.sequence}`, name: told(name), what: kind === "model" ? "model call" : "run.step", state: "done" });
     row.spans.push({ from: Date.parse(started_at) || now, to: Date.parse(ended_at) || now, kind, why: "" });
-    const more = left_out ? `; ${text(left_out)} further steps were not told` : "";
-    row.note = `${text(bytes)} bytes${place > 1 ? `, number ${text(place)} of this name` : ""}${more}`;
+    const more = left_out ? `; ${told(left_out)} further steps were not told` : "";
+    row.note = `${told(bytes)} bytes${place > 1 ? `, number ${told(place)} of this name` : ""}${more}`;
   }
   /** @type {Take} */
   advanced({}, now, { pct, text: said }) {
-    this.progress = { pct: Number(pct), text: text(said), at: now };
-    this.whole.marks.push({ at: now, what: `${text(pct)} % ${text(said)}` });
+    this.progress = { pct: Number(told(pct)), text: told(said), at: now };
+    this.whole.marks.push({ at: now, what: `${told(pct)} % ${told(said)}` });
   }
   /** @type {Take} */
   counted({}, now, figures) {
     this.tokens = figures;
-    this.whole.marks.push({ at: now, what: `${text(figures.model_calls ?? "?")} model calls so far` });
+    this.whole.marks.push({ at: now, what: `${told(figures.model_calls ?? "?")} model calls so far` });
   }
 
   /** @param {number} now @param {string} state */
@@ -204,8 +204,8 @@ const TAKES = /** @type {Record<string, Take>} */ ({
   "run.tokens": of.counted,
 });
 
-/** @param {unknown} value */
-const text = (value) => (value == null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value));
+/** A value as a text. Numbers that are kept as they were written are objects. @param {unknown} value */
+export const told = (value) => (value == null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value));
 
 /** The span that goes on. @param {Row} row */
 const open = (row) => (row.spans.at(-1)?.to === null ? row.spans.at(-1) : undefined);
