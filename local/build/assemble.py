@@ -73,7 +73,7 @@ def build_function(name: str, out: Path, target: Target) -> None:
     if (source / REQUIREMENTS).is_file():
         layers = [LAYERS / "piecework", LAYERS / source.parent.name]
         _install_beyond([layer for layer in layers if layer.is_dir()], source, out, target)
-    compile_bytecode(out, target)
+    compile_bytecode(out, target, processes=1)
 
 
 def install(requirements: Path, library: Path, target: Target) -> None:
@@ -112,9 +112,12 @@ def write_manifest(out: Path) -> None:
     _run([python, "-m", "piecework.extend.manifest", str(out)], {"PYTHONPATH": path}, says="")
 
 
-def compile_bytecode(folder: Path, target: Target) -> None:
-    """Byte code that Python uses without a check of its source: /opt is read-only, and zip files change time stamps."""
-    options = ["-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", "/"]
+def compile_bytecode(folder: Path, target: Target, processes: int = 0) -> None:
+    """Byte code that Python uses without a check of its source: /opt is read-only, and zip files change time stamps.
+
+    0 processes are one for each processor; a few files are compiled before other processes have started.
+    """
+    options = ["-q", "-f", "-j", str(processes), "--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", "/"]
     _run([find_python(target.python), "-m", "compileall", *options, str(folder)])
 
 

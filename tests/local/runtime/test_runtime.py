@@ -167,15 +167,27 @@ def descendants(pid: int) -> list[int]:
     return found + [deeper for child in found for deeper in descendants(child)]
 
 
+OWN_WORKER = {"WORKER_AGENT_ID": "agent_mine", "PUBLIC_BASE_URL": "https://w.example/hire", "DEFAULT_ATTEMPTS": "5"}
+
+
 @pytest.mark.parametrize(
-    "ending", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+    ("ending", "given", "worker"),
+    [
+        (signal.SIGINT, {}, "agent_work01"),
+        (signal.SIGKILL, OWN_WORKER, "agent_mine"),
+        pytest.param(signal.SIGTERM, {}, "agent_work01", marks=pytest.mark.slow),
+    ],
 )
-def test_run_starts_everything_and_leaves_nothing(tmp_path, ending):
-    process, url, log = started(tmp_path)
+def test_run_starts_everything_with_the_worker_as_it_was_set_and_leaves_nothing(tmp_path, ending, given, worker):
+    process, url, log = started(tmp_path, **given)
     pids = descendants(process.pid)
     assert httpx.get(f"{url}/health").json() == {"status": "ok"}
     assert all(line in log.read_text() for line in (f"curl {url}/execute", "make demo-hire", "bin/piecework exec ls"))
-    assert httpx.get(f"{beside(url, 1)}/manifest").json()["agent_id"] == "agent_work01"
+    manifest = httpx.get(f"{beside(url, 1)}/manifest").json()
+    assert manifest["agent_id"] == worker
+    if given:
+        assert manifest["endpoint"]["url"] == "https://w.example/hire"
+        assert manifest["limits"]["default_attempts"] == 5
     assert httpx.get(f"{beside(url, 4)}/supported").status_code == 200
 
     process.send_signal(ending)
@@ -189,19 +201,6 @@ def beside(url: str, distance: int) -> str:
     """The address so many ports further: the worker door is one, the stub facilitator four."""
     host, _, port = url.rpartition(":")
     return f"{host}:{int(port) + distance}"
-
-
-def test_a_setting_of_the_worker_goes_before_the_local_default(tmp_path):
-    given = {"WORKER_AGENT_ID": "agent_mine", "PUBLIC_BASE_URL": "https://w.example/hire", "DEFAULT_ATTEMPTS": "5"}
-    process, url, _ = started(tmp_path, **given)
-
-    manifest = httpx.get(f"{beside(url, 1)}/manifest").json()
-
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(15) == 0
-    assert manifest["agent_id"] == "agent_mine"
-    assert manifest["endpoint"]["url"] == "https://w.example/hire"
-    assert manifest["limits"]["default_attempts"] == 5
 
 
 def running(pid: int) -> bool:
