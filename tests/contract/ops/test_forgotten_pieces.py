@@ -171,15 +171,16 @@ def test_a_runner_whose_lease_has_lapsed_writes_nothing_after_its_piece_was_forg
 
     assert table_place.forget()["was"] == "running"
 
-    with pytest.raises(LeaseLost):
-        table_place.pieces.record(late, Result(canonical({"candidate_output": SECRET})))
+    for size in (1, INLINE_LIMIT):
+        with pytest.raises(LeaseLost):
+            table_place.pieces.record(late, Result(canonical({"candidate_output": SECRET * size})))
     with pytest.raises(LeaseLost):
         table_place.pieces.release(late, Retryable(SECRET))
     with pytest.raises(LeaseLost):
         table_place.pieces.renew(late)
     with pytest.raises(RightLost):
         table_place.step(late, f"{SECRET}-late")
-    assert SECRET not in table_place.left()
+    assert SECRET not in table_place.left() and "results/" not in table_place.left()
     with pytest.raises(PayloadForgotten):
         table_place.ask()
 

@@ -281,6 +281,7 @@ class Pieces:
         kept_until = self._expiry(now_ms)
         piece = Piece(state, claim.token, claim.fingerprint, 0, kept_until, body=result.body, exact=claim.exact)
         if len(result.body) > INLINE_LIMIT:
+            _check(claim.right)  # else a late runner would put into the bucket what somebody had forgotten
             pointer = f"results/{claim.key}/{claim.token}"  # holds the token: a late runner writes elsewhere
             self._overflow.put(pointer, result.body)
             piece = replace(piece, body=None, pointer=pointer)
@@ -358,6 +359,13 @@ def _answering(piece: Piece | None, mark: Fingerprint) -> Piece:
     if piece is None or not piece.stands_for(mark):
         raise KeyConflict("these ids were used before with another payload")
     return piece
+
+
+def _check(right: Right) -> None:
+    try:
+        right.check()
+    except RightLost as lost:
+        raise LeaseLost(str(lost)) from None
 
 
 class ReleasedFailure(PieceworkError):
