@@ -15,9 +15,9 @@ from tests.support.worker.fakes import FakeContracts
 OFFER = Offer(("echo", "completion"), default="echo")
 
 
-def a_registration(state: State | None = None) -> Registration:
+def a_registration(state: State | None = None, task_id: str = "task_a") -> Registration:
     clock = FakeClock(EXAMPLE_NOW_MS)
-    execution = SimpleNamespace(state=state) if state else None
+    execution = SimpleNamespace(state=state, task_id=task_id) if state else None
     contracts, url = FakeContracts(clock), "https://w.example/hire"
     return Registration(contracts, IDENTITY, OFFER, url, clock, lambda contract_id: execution)
 
@@ -77,6 +77,13 @@ def test_the_state_follows_the_execution(state, told):
     shown = registration.show(document["contract_id"])
 
     assert shown == {"contract_id": document["contract_id"], "hash": document["hash"], "state": told}
+
+
+def test_a_contract_that_was_forgotten_before_anybody_paid_is_still_only_signed():
+    registration, document = a_registration(State.TIMED_OUT, task_id=""), a_contract()
+    registration.register({"contract": document})
+
+    assert registration.show(document["contract_id"])["state"] == "SIGNED"
 
 
 def test_an_unknown_contract_is_not_found():
