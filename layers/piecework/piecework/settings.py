@@ -55,6 +55,16 @@ class RuntimeSettings(NamedTuple):
         return settings
 
 
+class Parts:
+    """What every composition root is: parts that are made from settings when they are first used."""
+
+    def ready(self, *names: str) -> Self:
+        """Make these parts now, while the environment starts, instead of in the first request."""
+        for name in names:
+            getattr(self, name)
+        return self
+
+
 class Reader:
     """Reads typed settings and collects their problems."""
 

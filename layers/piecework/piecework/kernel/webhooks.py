@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from piecework.aws.chosen import clients_of
 from piecework.aws.queues import Queue
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.clock import now_in_ms
 from piecework.kernel.model.notices import OWNER
-from piecework.settings import needed
+from piecework.settings import Parts, needed
 from piecework.webhooks.deliveries import Try, message_of
 from piecework.webhooks.receivers import Receiver, addressed_by, parse_receivers
 from piecework.webhooks.sending import SafePost, Sender
@@ -26,17 +26,11 @@ USER_AGENT: Final = "piecework-kernel/1"
 RECEIVERS: Final = "PIECEWORK_KERNEL_WEBHOOKS"
 
 
-class KernelWebhooks:
+class KernelWebhooks(Parts):
     """Sends webhooks; a part that lacks a setting raises SettingsError."""
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         self._env, self.clock = env, now_in_ms
-
-    def ready(self, *parts: str) -> Self:
-        """Make these parts now, while the environment starts, instead of with the first message."""
-        for part in parts:
-            getattr(self, part)
-        return self
 
     @cached_property
     def sender(self) -> Sender:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from piecework.aws.chosen import clients_of
 from piecework.aws.clients import Clients
@@ -40,7 +40,7 @@ from piecework.kernel.store.runners import KernelRunners
 from piecework.kernel.store.table import KernelTable
 from piecework.kernel.store.values import KernelValues
 from piecework.kernel.streams.hints import Hints, send_hints
-from piecework.settings import needed
+from piecework.settings import Parts, needed
 
 if TYPE_CHECKING:
     from piecework.durable.due import Due, DueTimes, Looks
@@ -70,18 +70,12 @@ class Places(NamedTuple):
     bucket: str
 
 
-class KernelDoor:
+class KernelDoor(Parts):
     """The kernel door; a part that lacks a setting, or finds one without meaning, raises SettingsError."""
 
     def __init__(self, env: Mapping[str, str] = os.environ, hears: Sequence[Effect] = ()) -> None:
         """`hears` are told of every change of this process, as its own streams are."""
         self._env, self._hears, self.clock = env, hears, now_in_ms
-
-    def ready(self, *parts: str) -> Self:
-        """Make these parts now, while the environment starts, instead of in the first request."""
-        for part in parts:
-            getattr(self, part)
-        return self
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.edge.http import Response
@@ -15,7 +15,7 @@ from piecework.errors import NotFound, SettingsError
 from piecework.jsons import Json
 from piecework.ops.access import Access
 from piecework.ops.door import BYTES, Asked
-from piecework.settings import needed
+from piecework.settings import Parts, needed
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
@@ -38,17 +38,11 @@ ISSUER: Final = "PIECEWORK_OPS_ISSUER"
 OPEN: Final = "tokens are not configured: everybody who can reach this door may read and change what is stored"
 
 
-class OpsDoor:
+class OpsDoor(Parts):
     """The operator's door. A part whose setting is missing or cannot be read raises SettingsError."""
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         self._env = env
-
-    def ready(self, *parts: str) -> Self:
-        """Make these parts now, while the environment starts, instead of in the first request."""
-        for part in parts:
-            getattr(self, part)
-        return self
 
     @cached_property
     def telemetry(self) -> LambdaTelemetry:

@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from piecework.aws.telemetry import LambdaTelemetry
 from piecework.errors import SettingsError
 from piecework.extend.manifest import Bundle, Manifest, load
 from piecework.jsons import Json, canonical
-from piecework.settings import RuntimeSettings, needed
+from piecework.settings import Parts, RuntimeSettings, needed
 
 if TYPE_CHECKING:
     from piecework.aws.bucket import EvidenceBucket
@@ -38,17 +38,11 @@ Tokens = tuple[tuple[str, str], ...]
 DAY_SECONDS: Final = 86_400
 
 
-class RuntimeDoor:
+class RuntimeDoor(Parts):
     """The runtime door. A part whose setting is missing or cannot be read raises SettingsError."""
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         self._env = env
-
-    def ready(self, *parts: str) -> Self:
-        """Make these parts now, while the environment starts, instead of in the first request."""
-        for part in parts:
-            getattr(self, part)
-        return self
 
     @cached_property
     def settings(self) -> RuntimeSettings:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from piecework.errors import Unavailable
+from piecework.settings import Parts
 from piecework.worker.backends import Backends
 from piecework.worker.public_url import PublicUrl
 from piecework.worker.rates import Rates
@@ -41,14 +42,8 @@ OPEN_SECONDS: Final = 900  # of a stream: Lambda ends every run by then
 HELD_SECONDS: Final = 60  # of a piecewise answer, which waits 20 s at most
 
 
-class WorkerDoor(Backends):
+class WorkerDoor(Backends, Parts):
     """The worker door; a part that lacks a setting, or finds one without meaning, raises SettingsError."""
-
-    def ready(self, *parts: str) -> Self:
-        """Make these parts now, while the environment starts, instead of in the first request."""
-        for part in parts:
-            getattr(self, part)
-        return self
 
     @cached_property
     def public_url(self) -> PublicUrl:
