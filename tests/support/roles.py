@@ -110,6 +110,21 @@ def grants_of(template: Template, kind: str = FUNCTION) -> set[Grant]:
     }
 
 
+def statements(template: Template, name: str) -> list[Mapping[str, Any]]:
+    """The statements of the role of the function that is called `{name}Function`."""
+    return list(_statements(template.of_type(ROLE)[f"{name}Role"]))
+
+
+def routes_of(template: Template, api: str) -> dict[tuple[str, str], tuple[str, dict[str, Any]]]:
+    """By path and method of an API: the function that serves it, and its event's properties."""
+    return {
+        (event["Properties"]["Path"], event["Properties"]["Method"]): (name, event["Properties"])
+        for name, body in template.of_type(FUNCTION).items()
+        for event in body.get("Events", {}).values()
+        if event["Type"] == "Api" and event["Properties"]["RestApiId"] == api
+    }
+
+
 def statements_of(raw: dict[str, Any], function: str) -> list[dict[str, Any]]:
     """The statements of a function's role in the template's source; optional ones without their condition."""
     role = raw["Resources"][function.replace("Function", "Role")]

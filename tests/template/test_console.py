@@ -14,6 +14,7 @@ from piecework.ops.kernel_routes import EVALUATE, KERNEL, STREAM
 from piecework.ops.status import QUEUES, SHOWN
 from piecework.ops.store.standing_rows import APPROVALS, PAUSED
 from piecework.worker.record.execution import DOUBT_DUE
+from tests.support.roles import routes_of, statements
 
 FUNCTIONS = ["OpsReading", "OpsWriting", "OpsFiles"]
 OF_KERNEL = ["OpsKernelReading", "OpsKernelWriting", "OpsKernelStreams"]
@@ -31,11 +32,6 @@ def console(load_template):
 @pytest.fixture
 def functions(console):
     return {name: console.of_type("AWS::Serverless::Function")[f"{name}Function"] for name in (*FUNCTIONS, *OF_KERNEL)}
-
-
-def granted(template, name):
-    policies = template.of_type("AWS::IAM::Role")[f"{name}Role"]["Policies"]
-    return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
 
 
 def leading_keys(entry):
@@ -85,12 +81,7 @@ def test_roles_that_do_not_exist_are_refused_before_the_deployment(raw_template,
 
 
 def test_what_is_posted_goes_to_the_function_that_writes_files_to_their_own_and_all_else_to_the_one_that_reads(console):
-    events = {
-        (event["Properties"]["Path"], event["Properties"]["Method"]): name
-        for name, body in console.of_type("AWS::Serverless::Function").items()
-        for event in body.get("Events", {}).values()
-        if event["Type"] == "Api" and event["Properties"]["RestApiId"] == "ConsoleApi"
-    }
+    events = {route: name for route, (name, _) in routes_of(console, "ConsoleApi").items()}
 
     reading = dict.fromkeys((("/{proxy+}", "get"), ("/{proxy+}", "any"), ("/", "any")), "OpsReadingFunction")
     files = dict.fromkeys((("/", "get"), ("/console", "any"), ("/console/{proxy+}", "any")), "OpsFilesFunction")
@@ -128,12 +119,12 @@ def test_every_queue_is_counted_and_its_dead_letters_can_be_put_back(console, fu
 
 
 def assert_granted(template, name, action, *arns):
-    found = [entry["Resource"] for entry in granted(template, name) if action in entry["Action"]]
+    found = [entry["Resource"] for entry in statements(template, name) if action in entry["Action"]]
     assert set(arns) <= {arn for resource in found for arn in (resource if isinstance(resource, list) else [resource])}
 
 
 def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
-    actions = {action for entry in granted(console, "OpsReading") for action in entry["Action"]}
+    actions = {action for entry in statements(console, "OpsReading") for action in entry["Action"]}
     reading = {
         *("logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", "sqs:GetQueueAttributes"),
         *("logs:FilterLogEvents", "cloudwatch:GetMetricData", "ssm:GetParameter"),
@@ -141,7 +132,7 @@ def test_the_function_that_reads_can_neither_write_nor_take_a_message(console):
     }
 
     assert actions == reading
-    wide = [entry["Action"] for entry in granted(console, "OpsReading") if entry["Resource"] == "*"]
+    wide = [entry["Action"] for entry in statements(console, "OpsReading") if entry["Resource"] == "*"]
     assert wide == [["cloudwatch:GetMetricData"]]
 
 
@@ -155,7 +146,7 @@ def test_of_all_functions_the_one_that_reads_the_status_may_ask_for_metrics_wher
 
 
 def test_of_all_logs_the_function_that_reads_may_read_the_one_of_verdicts(console, functions, load_template):
-    [entry] = [entry for entry in granted(console, "OpsReading") if entry["Action"] == ["logs:FilterLogEvents"]]
+    [entry] = [entry for entry in statements(console, "OpsReading") if entry["Action"] == ["logs:FilterLogEvents"]]
     variables = functions["OpsReading"]["Environment"]["Variables"]
     retention = console.of_type("AWS::Logs::LogGroup")["VerifyLogGroup"]["RetentionInDays"]
 
@@ -163,12 +154,12 @@ def test_of_all_logs_the_function_that_reads_may_read_the_one_of_verdicts(consol
     assert variables["PIECEWORK_VERIFY_LOG_GROUP"] == "VerifyLogGroup"
     assert str(variables["PIECEWORK_LOG_RETENTION_DAYS"]) == str(retention)
     without = load_template(**CONFIGURED, DeployRuntimeDoor="false")
-    assert "logs:FilterLogEvents" not in str(granted(without, "OpsReading"))
+    assert "logs:FilterLogEvents" not in str(statements(without, "OpsReading"))
 
 
 @pytest.mark.parametrize("name", ["OpsKernelReading", "OpsKernelStreams"])
 def test_the_functions_that_read_the_kernel_can_only_read(console, name):
-    actions = {action for entry in granted(console, name) for action in entry["Action"]}
+    actions = {action for entry in statements(console, name) for action in entry["Action"]}
     reading = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "s3:GetObject", "ssm:GetParameter"}
 
     assert actions == {"logs:CreateLogStream", "logs:PutLogEvents", "secretsmanager:GetSecretValue", *reading}
@@ -176,7 +167,7 @@ def test_the_functions_that_read_the_kernel_can_only_read(console, name):
 
 def test_who_acts_on_the_kernel_has_no_more_than_the_kernel_doors_function_and_none_of_its_tokens(console):
     def allowed(name):
-        return {(action, str(entry["Resource"])) for entry in granted(console, name) for action in entry["Action"]}
+        return {(action, str(entry["Resource"])) for entry in statements(console, name) for action in entry["Action"]}
 
     of_door, ours = allowed("Kernel"), allowed("OpsKernelWriting")
 
@@ -253,7 +244,7 @@ def test_pieces_are_listed_from_an_index_that_names_what_it_holds(console):
 
 
 def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues_alone(console):
-    every = [entry for entry in granted(console, "OpsWriting") if "dynamodb" in str(entry["Action"])]
+    every = [entry for entry in statements(console, "OpsWriting") if "dynamodb" in str(entry["Action"])]
     tables = [entry for entry in every if "Condition" in entry]
     by_keys = {entry["Sid"]: (str(entry["Resource"]).partition("/")[2], *leading_keys(entry)) for entry in tables}
     whole = {str(entry["Resource"]).partition("/")[2]: entry["Action"] for entry in every if entry not in tables}
@@ -280,13 +271,13 @@ def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues
 
 
 def test_the_function_that_writes_cannot_take_back_what_operators_did(console):
-    records = [entry for entry in granted(console, "OpsWriting") if entry["Sid"] == "RecordWhatIsDone"]
+    records = [entry for entry in statements(console, "OpsWriting") if entry["Sid"] == "RecordWhatIsDone"]
 
     assert [entry["Action"] for entry in records] == [["dynamodb:PutItem", "dynamodb:UpdateItem"]]
 
 
 def test_the_function_that_writes_erases_where_payloads_lie_and_lists_nothing_else_of_the_bucket(console):
-    of_the_bucket = [entry for entry in granted(console, "OpsWriting") if "s3:" in str(entry["Action"])]
+    of_the_bucket = [entry for entry in statements(console, "OpsWriting") if "s3:" in str(entry["Action"])]
     erased = {where.partition("/")[2] for entry in of_the_bucket for where in listed(entry["Resource"])} - {""}
     [found] = [entry for entry in of_the_bucket if entry["Action"] == ["s3:ListBucketVersions"]]
 
@@ -305,7 +296,7 @@ def listed(value):
 
 
 def test_the_function_of_the_files_may_write_its_log_and_knows_where_people_sign_in_alone(console, functions):
-    [entry] = granted(console, "OpsFiles")
+    [entry] = statements(console, "OpsFiles")
 
     assert entry["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
     assert entry["Resource"].endswith(":log-group:OpsFilesLogGroup:*")
@@ -321,23 +312,23 @@ def test_the_function_that_writes_can_ask_the_chain_and_holds_no_key_that_settle
     ):
         template = load_template(**EVERY_DOOR, **given)
         variables = template.of_type("AWS::Serverless::Function")["OpsWritingFunction"]["Environment"]["Variables"]
-        secrets = [entry["Resource"] for entry in granted(template, "OpsWriting") if entry["Sid"] == "ReadNodeUrl"]
+        secrets = [entry["Resource"] for entry in statements(template, "OpsWriting") if entry["Sid"] == "ReadNodeUrl"]
 
         assert variables["BASE_RPC_URL_SECRET_ARN"] == node and secrets == ([node] if node else [])
         assert "FACILITATOR_AUTH" not in variables
     alone = load_template(**CONFIGURED, BaseRpcUrlSecretArn=TOKENS)  # a stack without the worker door
-    assert "ReadNodeUrl" not in [entry["Sid"] for entry in granted(alone, "OpsWriting")]
+    assert "ReadNodeUrl" not in [entry["Sid"] for entry in statements(alone, "OpsWriting")]
 
 
 def test_the_function_that_writes_adds_to_the_ledger_and_takes_nothing_out(console):
-    may = {entry["Sid"]: entry["Action"] for entry in granted(console, "OpsWriting")}
+    may = {entry["Sid"]: entry["Action"] for entry in statements(console, "OpsWriting")}
 
     assert may["ReadAndDecidePayments"] == ["dynamodb:GetItem", "dynamodb:PutItem"]
     assert (may["AddToTheLedger"], may["EndClaims"]) == (["dynamodb:PutItem"], ["dynamodb:UpdateItem"])
 
 
 def test_the_function_that_reads_reaches_no_streams_claims_or_seats_and_of_due_times_and_the_kernel_what_waits(console):
-    by_table = {str(entry["Resource"]).rpartition("/")[2]: entry for entry in granted(console, "OpsReading")}
+    by_table = {str(entry["Resource"]).rpartition("/")[2]: entry for entry in statements(console, "OpsReading")}
     entry = by_table["piecework-work"]
 
     assert entry["Condition"] == {
@@ -356,7 +347,7 @@ def test_a_function_that_begins_work_of_another_table_reads_the_row_of_pauses_an
     load_template, name
 ):
     template = load_template(**EVERY_DOOR)
-    reads = [entry for entry in granted(template, name) if "piecework-results" in str(entry["Resource"])]
+    reads = [entry for entry in statements(template, name) if "piecework-results" in str(entry["Resource"])]
     variables = template.of_type("AWS::Serverless::Function")[f"{name}Function"]["Environment"]["Variables"]
 
     [entry] = reads

@@ -8,6 +8,7 @@ import pytest
 from local.deploy import check_rules
 from local.parameters import Refused
 from piecework.kernel.settings import KernelSettings
+from tests.support.roles import routes_of, statements
 
 FUNCTIONS = ["Kernel", "KernelStreams", "KernelDue", "KernelHosted", "KernelNotices", "KernelWebhooks"]
 STREAMS = ["/v0/agents/stream", "/v0/runners/stream", "/v0/executions/{execution_id}/stream"]
@@ -38,17 +39,7 @@ def functions(kernel):
 
 @pytest.fixture
 def events(kernel):
-    return {
-        (event["Properties"]["Path"], event["Properties"]["Method"]): (name, event["Properties"])
-        for name, body in kernel.of_type("AWS::Serverless::Function").items()
-        for event in body.get("Events", {}).values()
-        if event["Type"] == "Api" and event["Properties"]["RestApiId"] == "KernelApi"
-    }
-
-
-def statements(template, name):
-    policies = template.of_type("AWS::IAM::Role")[f"{name}Role"]["Policies"]
-    return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
+    return routes_of(kernel, "KernelApi")
 
 
 def test_without_the_parameter_nothing_of_the_kernel_is_deployed(raw_template, load_template):

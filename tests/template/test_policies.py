@@ -2,12 +2,8 @@
 
 import pytest
 
+from tests.support.roles import statements
 from tests.support.runtime.deployed import EXECUTOR_POLICY, EXECUTOR_SECRET, GRANTS, HOOK_POLICY, TOKENS, TRACES
-
-
-def statements(template, name):
-    policies = template.of_type("AWS::IAM::Role")[f"{name}Role"].get("Policies", [])
-    return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
 
 
 def granted(template, name):

@@ -11,6 +11,7 @@ from piecework.worker.errors import CODES
 from piecework.worker.payment.counts import LONG_LOOKS, SettlementCounts
 from piecework.worker.payment.settlement import NotPaid, Paid, Wait
 from piecework.worker.settings import WorkerSettings
+from tests.support.roles import routes_of, statements
 
 FUNCTIONS = ["Hire", "Contracts", "Task", "Webhook", "WorkerStreams", "WorkerDue"]
 SERVED_BY = {
@@ -44,17 +45,7 @@ def functions(worker):
 
 @pytest.fixture
 def events(worker):
-    return {
-        (event["Properties"]["Path"], event["Properties"]["Method"]): (name, event["Properties"])
-        for name, body in worker.of_type("AWS::Serverless::Function").items()
-        for event in body.get("Events", {}).values()
-        if event["Type"] == "Api" and event["Properties"]["RestApiId"] == "WorkerApi"
-    }
-
-
-def statements(template, name):
-    policies = template.of_type("AWS::IAM::Role")[f"{name}Role"]["Policies"]
-    return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
+    return routes_of(worker, "WorkerApi")
 
 
 def test_without_the_parameter_nothing_of_the_worker_is_deployed(raw_template, load_template):

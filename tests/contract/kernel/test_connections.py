@@ -12,9 +12,7 @@ from piecework.kernel.model.ports import ToolEntry
 from piecework.kernel.model.state import Connection
 from piecework.kernel.settings import NAME_KEPT_MS
 from tests.support.fakes import START_MS, FakeClock
-from tests.support.kernel.fakes import new_store
-from tests.support.kernel.tables import new_tables
-from tests.support.lost_answers import LostAnswers
+from tests.support.kernel.tables import STORES, store_of
 
 LATER = START_MS + 12_000
 ODD = 'a b/ü#😀"' + "x" * 200
@@ -25,14 +23,9 @@ def clock():
     return FakeClock(START_MS)
 
 
-@pytest.fixture(scope="module", params=["fake", "dynamodb", "lost answers"])
+@pytest.fixture(scope="module", params=STORES)
 def store(request, clock):
-    if request.param == "fake":
-        return new_store(clock)
-    aws = request.getfixturevalue("embedded_aws")
-    return new_tables(
-        aws, clock, client=LostAnswers(aws.client("dynamodb")) if request.param == "lost answers" else None
-    )
+    return store_of(request, clock)
 
 
 @pytest.fixture

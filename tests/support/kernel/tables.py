@@ -15,6 +15,8 @@ from piecework.kernel.store.outbox import KernelOutbox
 from piecework.kernel.store.runners import KernelRunners
 from piecework.kernel.store.table import KernelTable
 from piecework.kernel.store.values import KernelValues
+from tests.support.kernel.fakes import new_store
+from tests.support.lost_answers import LostAnswers
 
 
 class Strict:
@@ -99,3 +101,15 @@ def new_tables(
         table=table,
         bucket=bucket,
     )
+
+
+STORES = ("fake", "dynamodb", "lost answers")  # every contract of the stores is held to each of these
+
+
+def store_of(request: Any, clock: Callable[[], int]) -> Any:
+    """The store that a fixture's parameter names: in memory, in DynamoDB, or there with answers that are lost."""
+    if request.param == "fake":
+        return new_store(clock)
+    aws = request.getfixturevalue("embedded_aws")
+    lossy = LostAnswers(aws.client("dynamodb")) if request.param == "lost answers" else None
+    return new_tables(aws, clock, client=lossy)

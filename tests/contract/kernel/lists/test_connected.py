@@ -12,10 +12,8 @@ from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.state import Connection
 from tests.support.counted import Counted
 from tests.support.fakes import START_MS, FakeClock
-from tests.support.kernel.fakes import new_store
 from tests.support.kernel.stage import KernelStage
-from tests.support.kernel.tables import new_tables
-from tests.support.lost_answers import LostAnswers
+from tests.support.kernel.tables import STORES, new_tables, store_of
 
 LEASE_MS = 12_000
 DAY = 86_400
@@ -28,14 +26,9 @@ def clock():
     return FakeClock(START_MS)
 
 
-@pytest.fixture(params=["fake", "dynamodb", "lost answers"])
+@pytest.fixture(params=STORES)
 def store(request, clock):
-    if request.param == "fake":
-        return new_store(clock)
-    aws = request.getfixturevalue("embedded_aws")
-    return new_tables(
-        aws, clock, client=LostAnswers(aws.client("dynamodb")) if request.param == "lost answers" else None
-    )
+    return store_of(request, clock)
 
 
 def names(owners) -> list[str]:
