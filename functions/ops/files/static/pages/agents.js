@@ -97,7 +97,7 @@ function view(kind, prefix, state, acts) {
       ([name, each]) => html`<a href=${link("/agents", { show: name === "agents" ? null : name })} aria-current=${name === kind ? "page" : null}>${each.name}</a>`,
     )}</p>
     ${kind === "tools" ? html`<form class="filters" aria-label="Filters" @submit=${filter}>
-      <label>Begins with <input name="prefix" value=${prefix} maxlength="256" autocomplete="off" spellcheck="false"></label><button>Filter</button></form>` : null}
+      <label>Name, or what stands before its . or _ <input name="prefix" value=${prefix} maxlength="256" autocomplete="off" spellcheck="false"></label><button>Filter</button></form>` : null}
     ${problem ? failure(problem, acts.look) : null}
     ${isThere && !items.length && !next ? KINDS[kind].none() : KINDS[kind].draw(items, acts)}
     ${next ? html`<p class="more"><button type="button" @click=${acts.more}>Load more</button></p>` : null}`;
@@ -132,7 +132,7 @@ function agentCard(agent, acts) {
           resumed by ${name(pause.resumed_by)} ${moment(pause.resumed_at)}: <span class="said">${visible(pause.resumed_reason)}</span></span>`}</p>`}
     <dl class="facts">
       <div><dt>waiting</dt><dd>${waiting}${more_waiting ? " or more" : ""} executions</dd></div>
-      ${hosted && html`<div><dt>hosted, works on</dt><dd>${work(hosted)}</dd></div>`}
+      ${hosted && html`<div><dt>hosted work</dt><dd>${work(hosted)}</dd></div>`}
     </dl>
     ${consumers.length ? table({
       name: `Connections of ${visible(agent_id)}`,
