@@ -77,6 +77,17 @@ def test_arguments_are_shown_as_they_are_kept(kernel, open_console):
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
+def test_a_browser_that_rounds_numbers_says_so(kernel, open_console):
+    kernel.asks(arguments=EXACT)
+    page = open_console("/inbox")
+    expect(page.get_by_role("article")).to_be_visible()
+    expect(page.get_by_text("This browser rounds long numbers")).to_have_count(0)
+    page.context.add_init_script("delete JSON.rawJSON; delete JSON.isRawJSON")
+    page.reload()
+
+    expect(page.get_by_role("article")).to_contain_text("This browser rounds long numbers")
+
+
 def test_what_is_shortened_says_so_and_is_whole_where_one_decides(kernel, open_console):
     kernel.asks(arguments={"text": "a" * 70_000 + "the end"})
     page = open_console("/inbox")

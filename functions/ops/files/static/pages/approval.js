@@ -18,7 +18,7 @@ const AGAIN_MS = 3_000;
 export async function open({ params, show, signal }) {
   let approval = await load(params.execution, params.step, signal);
   let [outcome, problem] = [/** @type {import("./deciding.js").Outcome | null} */ (null), /** @type {unknown} */ (null)];
-  const draw = () => signal.aborted || show(view(approval, outcome, problem, answer), `${approval.tool_id} · ${title}`);
+  const draw = () => signal.aborted || show(view(approval, outcome, problem, answer), `${visible(approval.tool_id)} · ${title}`);
   const look = async () => {
     if (approval.state !== "waiting") return;
     await load(params.execution, params.step, signal).then((found) => ((approval = found), (problem = null)), (error) => (problem = error));

@@ -1,7 +1,7 @@
 // @ts-check
 /** The deployed policy, and what each of its rules says of a call: one that is pasted, or that of a step. */
 import { get, part, post } from "../api.js";
-import { name, visible } from "../parts/arguments.js";
+import { isRounded, name, visible } from "../parts/arguments.js";
 import { badge, copy, empty, facts, failure } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { each, html } from "../render.js";
@@ -75,6 +75,7 @@ function body(call) {
 
   /** @param {string} what @param {string} text */
   function parsed(what, text) {
+    if (isRounded(text)) throw new Error(`${what} have a long number, which this browser would round: use a newer one.`);
     try {
       return JSON.parse(text, /** @param {string} _ @param {any} value @param {any} [context] */ (_, value, context) =>
         typeof value === "number" && context?.source !== undefined && rawJSON ? rawJSON(context.source) : value);

@@ -7,6 +7,7 @@ import { json } from "./show.js";
 
 const DEEPEST = 5; // tables within tables
 const MOST_ROWS = 500; // of all tables of a call
+const LONG = /\d{16}|\de[+-]?\d/i; // more digits than JavaScript keeps, or an exponent
 // Control and format characters, other spaces, lone surrogates: a reader would not see them, or see another text.
 const UNSEEN = /(?![\n\t ])[\p{Cc}\p{Cf}\p{Cs}\p{Zs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]/gu;
 
@@ -32,11 +33,15 @@ export function callArguments(found) {
     <pre class="cut" tabindex="0">${visible(text)}…</pre>`;
 }
 
+/** Whether this browser rounds a number of some JSON: browsers of before 2025 do not tell a page how it is written. @param {string} text */
+export const isRounded = (text) => !("rawJSON" in JSON) && LONG.test(text);
+
 /** All of a call's arguments. @param {unknown} value */
 export function wholeArguments(value) {
   const rows = countOf(value, 0);
-  if (rows === 0 || rows > MOST_ROWS) return json(value, "the arguments");
-  return html`<div class="scroll arguments" tabindex="0" role="region" aria-label="Arguments">${tableOf(value)}</div>`;
+  const note = isRounded(JSON.stringify(value) ?? "") && html`<p class="said warned"><strong>This browser rounds long numbers:</strong> use a newer one to decide on them.</p>`;
+  if (rows === 0 || rows > MOST_ROWS) return html`${note}${json(value, "the arguments")}`;
+  return html`${note}<div class="scroll arguments" tabindex="0" role="region" aria-label="Arguments">${tableOf(value)}</div>`;
 }
 
 /** @param {unknown} value @returns {unknown} */
