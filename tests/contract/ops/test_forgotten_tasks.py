@@ -15,7 +15,7 @@ from piecework.clock import DAY_MS
 from piecework.durable.due import Due
 from piecework.errors import LeaseLost, NotFound, Retryable, Unavailable
 from piecework.executors import Outcome, Refused
-from piecework.ops.forgetting.erasing import BUDGET_MS, StillNeeded
+from piecework.ops.forgetting.erasing import BUDGET_MS, SETTLES_MS, StillNeeded
 from piecework.ops.forgetting.tasks import ForgetTasks
 from piecework.ops.store.forgotten_tasks import ForgettableTasksTable
 from piecework.ops.store.letters import KeptHooks
@@ -313,6 +313,7 @@ def test_a_webhook_that_was_not_kept_yet_is_not_kept_after_its_contract_was_forg
 
     assert SECRET not in stage.left()
     assert stage.deliveries.read(contract.contract_id, late.event_id).state == "stopped"
+    assert stage.deliveries.is_stopped(contract.contract_id)  # whatever other event somebody may keep
 
 
 def test_a_try_under_way_changes_nothing_of_a_webhook_that_was_emptied(stage):
@@ -426,6 +427,19 @@ def test_steps_of_every_attempt_go(stage):
     stage.forget(contract)
 
     assert "'STEP'" not in stage.left() and SECRET not in stage.left()
+
+
+def test_a_step_that_the_index_shows_late_is_erased_too(stage):
+    contract, _ = stage.done()
+    steps, shown_ms = stage.rows.steps, stage.clock() + SETTLES_MS
+
+    def late(piece):
+        return steps(piece) if stage.clock() >= shown_ms else iter([])
+
+    stage.rows.steps = late
+    assert stage.forget(contract)["complete"] is True
+
+    assert SECRET not in stage.left() and "'STEP'" not in stage.left()
 
 
 def test_another_contracts_task_stays_whose_name_begins_alike(stage):

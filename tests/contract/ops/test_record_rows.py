@@ -175,8 +175,13 @@ def test_a_seeker_who_said_stop_is_left_alone(hooked):
     hooked.status = 410
     hooked.sender.handle(Try("ctr_1", "evt_1"))
 
-    assert hooked.hooks.resend("ctr_1", "evt_1") == "stopped"
+    hooked.deliveries.put(
+        Delivery("ctr_1", "evt_2", "https://seeker.example/hook", b"{}", state=DeliveryState.GIVEN_UP)
+    )
+
+    assert [hooked.hooks.resend("ctr_1", event_id) for event_id in ("evt_1", "evt_2")] == ["stopped", "stopped"]
     assert hooked.asked == [] and hooked.standing[0] is DeliveryState.STOPPED
+    assert hooked.deliveries.read("ctr_1", "evt_2").state is DeliveryState.GIVEN_UP
 
 
 def test_a_webhook_that_is_not_kept_is_not_found(hooked):

@@ -159,6 +159,17 @@ def test_who_works_as_the_agent_does_not_answer_what_it_asks_while_he_answers(mo
     assert "somebody else must answer" in refused.body["error"]
 
 
+def test_who_sends_an_agents_calls_without_connecting_does_not_answer_them_either():
+    desk = NamedDesk(("shop", "bob"), "bob=agent,shop=agent+client+viewer+approver")
+    ops = KernelOps(desk=desk)
+    work = desk.work()
+    with desk.turned("bob"):
+        step_id = work.step(GATED)
+
+    assert answer(ops, work, step_id, "bob").status == 403
+    assert work.status == "blocked" and answer(ops, work, step_id, "approver").status == 200
+
+
 def test_that_rule_is_none_where_no_name_has_roles():
     desk = NamedDesk(("bob",), "")
     ops = KernelOps(roles="", desk=desk)
