@@ -1,6 +1,7 @@
 """What a page of an execution shows, and executions that only the browser's requests are told of."""
 
 import itertools
+from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import expect
 
@@ -34,9 +35,10 @@ def answer_with(page, events, status="completed"):
     }
 
     def of_log(route):
-        after = int(route.request.url.split("after_sequence=")[1].split("&")[0])
+        query = parse_qs(urlsplit(route.request.url).query)
+        after, limit = (int(query[name][0]) for name in ("after_sequence", "limit"))
         asked.append(after)
-        page_of = events[after : after + 1_000]
+        page_of = events[after : after + limit]
         route.fulfill(json={"events": page_of, "latest_sequence": page_of[-1]["sequence"] if page_of else 0})
 
     page.route(f"**/ops/kernel/executions/{EXECUTION}", lambda route: route.fulfill(json=body))

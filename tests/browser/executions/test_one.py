@@ -1,5 +1,7 @@
 """One execution: watched as it happens, whatever breaks; drawn, readable for all; texts of strangers."""
 
+from urllib.parse import urlsplit
+
 import pytest
 from playwright.sync_api import expect
 
@@ -36,6 +38,8 @@ def test_a_run_is_watched_as_it_happens(desk, open_console):
     expect(lane(page, "signal go")).to_contain_text("received")
     step = work.step("pay.refund", remote=False)
     expect(lane(page, "pay.refund")).to_contain_text("waits for a person")
+    link = page.get_by_role("link", name="Answer about pay.refund")
+    expect(link).to_have_attribute("href", f"/console/inbox/{work.id}/{step}")
     expect(page.locator("line.now")).to_have_count(5)  # one in each row
     desk.signal(work.id, "approval", payload={"approved": True})
     expect(lane(page, "pay.refund")).to_contain_text("at work")
@@ -298,3 +302,37 @@ def test_both_pages_fit_a_phone(console, desk, open_console):
     expect(page.get_by_role("link", name=work.id)).to_be_visible()
     screen(page, "executions-phone")
     assert page.evaluate("document.documentElement.scrollWidth") <= phone["width"]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_blocked", "asked_for", "times"),
+    [
+        (f"/executions/{EXECUTION}", False, f"/executions/{EXECUTION}", 20),
+        (f"/executions/{EXECUTION}", True, f"/executions/{EXECUTION}", 0),
+        ("/executions", False, "/executions", 60),
+    ],
+)
+def test_pages_ask_as_often_as_the_document_on_cost_says(console, open_console, path, is_blocked, asked_for, times):
+    waits = [(20, "execution.blocked", {"reason": "signal", "ref": "go"})] if is_blocked else []
+    events = a_log(
+        (0, "execution.created", {"agent_id": "writer", "input": 1, "labels": {}}),
+        (10, "execution.started", {"session_id": "s", "consumer_id": "c"}),
+        *waits,
+    )
+    page = open_console()
+    answer_with(page, events, "running")
+    page.route("**/stream", lambda route: None)  # it stays open, and nothing happens
+    page.route("**/ops/kernel/executions?**", lambda route: route.fulfill(json={"executions": [], "next_cursor": ""}))
+    page.clock.install()
+    page.goto(f"{console.url}/console{path}")
+    page.clock.run_for(1_000)
+    page.locator("#main h1").wait_for()
+    asked = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path.removeprefix("/ops/kernel")))
+
+    for _ in range(150):  # five minutes
+        page.clock.run_for(2_000)
+        page.wait_for_timeout(20)  # for what was asked to be answered
+
+    rest = [path for path in asked if path != asked_for]  # of the page's begin, which may be a moment late
+    assert asked.count(asked_for) == times and len(rest) <= 2, asked
