@@ -44,12 +44,15 @@ def test_a_signal_is_sent_as_json_and_what_is_waited_for_is_offered(desk, open_c
     dialog.get_by_label("Payload").fill("not json")
     dialog.get_by_role("button", name="Send").click()
     expect(dialog.get_by_role("alert")).to_contain_text("not JSON")
-    dialog.get_by_label("Payload").fill('{"n": 1}')
+    dialog.get_by_label("Payload").fill('{"n": 12345678901234567890}')
     dialog.get_by_role("button", name="Send").click()
 
     expect(lane(page, "signal go")).to_contain_text("received")
     [event] = [event for event in desk.events(work.id) if event["type"] == "signal.received"]
-    assert (event["payload"], event["by"]) == ({"signal_type": "go", "payload": {"n": 1}}, "ops:local")
+    assert (event["payload"], event["by"]) == (
+        {"signal_type": "go", "payload": {"n": 12345678901234567890}},
+        "ops:local",
+    )
 
 
 def test_an_execution_is_cancelled_by_an_operator_in_his_name(desk, sign_in):

@@ -1,6 +1,6 @@
 // @ts-check
 /** What one can do about an execution. A button that the roles or the state would refuse is not there. */
-import { part, post } from "../api.js";
+import { exactly, part, post } from "../api.js";
 import { can } from "../auth.js";
 import { ask, askReason } from "../parts/dialog.js";
 import { toast } from "../parts/toast.js";
@@ -67,7 +67,7 @@ function signal(execution, awaited) {
 /** @param {string} text */
 function parsed(text) {
   try {
-    return JSON.parse(text);
+    return exactly(text); // a long number stays as it was typed
   } catch (error) {
     throw new Error(`The payload is not JSON: ${error instanceof Error ? error.message : error}. A text needs quotes.`);
   }
