@@ -174,6 +174,14 @@ def test_amounts_are_exact(page, atomic, decimals, shown):
     )
 
 
+def test_sums_are_exact_of_one_network_each_and_say_what_they_lack(page):
+    rows = [("a", "9007199254740993"), ("b", "7"), ("a", "9007199254740994"), ("a", None), ("b", "1e9")]
+    given = [{"network": network, "atomic": atomic} for network, atomic in rows]
+
+    made = asked(page, "parts/money.js", "return exports.sumsOf(values[0]);", given)
+    assert made == {"sums": [["a", "18014398509481987"], ["b", "7"]], "without": 2}
+
+
 def test_events_of_a_stream_are_read_wherever_it_is_cut(page):
     text = 'id: 1\r\nevent: a\ndata: {"x":1}\ndata: more\n\n: beat\n\ndata:é\rid: 2\n\ndata: lost'
     body = """

@@ -60,6 +60,9 @@ export function count(value) {
   return value == null ? html`<span class="quiet" title="not known">?</span>` : value.toLocaleString("en").replaceAll(",", "\u202f");
 }
 
+/** An age in whole seconds; null is not known. @param {number | null | undefined} seconds */
+export const age = (seconds) => (seconds == null ? count(null) : html`${count(seconds)} s`);
+
 /** A long id for a list: wraps, is never cut, and reads as one word. @param {unknown} text */
 export function id(text) {
   return text == null ? html`<span class="quiet">–</span>` : html`<code class="id">${text}</code>`;

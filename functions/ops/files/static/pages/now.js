@@ -1,7 +1,7 @@
 // @ts-check
 /** Now: doors, what waits for people, what is in doubt or paused, how much comes, what has failed. All of it is a link. */
 import { get } from "../api.js";
-import { ago, count, id, time } from "../format.js";
+import { age, ago, count, id, time } from "../format.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { html } from "../render.js";
@@ -165,9 +165,6 @@ function queues({ queues }) {
     ],
   }, rows);
 }
-
-/** @param {number | null} seconds */
-const age = (seconds) => (seconds == null ? count(null) : `${seconds.toLocaleString("en").replaceAll(",", "\u202f")} s`);
 
 /** @param {Found<Executions>} found */
 function executions({ value, error }) {

@@ -2,7 +2,7 @@
 /** Operations: dead letters that are looked at and put back, what operators did, settings. */
 import { get, part, post } from "../api.js";
 import { can } from "../auth.js";
-import { count, id, time } from "../format.js";
+import { age, count, id, time } from "../format.js";
 import { ask, askReason } from "../parts/dialog.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { list, table } from "../parts/table.js";
@@ -119,12 +119,12 @@ function view({ status, pauses, records, letters, problem }, queue, look, redriv
     <section aria-labelledby="letters"><h2 id="letters">Dead letters</h2>
       ${rows.length ? table({
         name: "Queues",
-        heads: ["queue", "dead letters", "wait", "in flight", "delayed"],
+        heads: ["queue", "dead letters", "oldest of them", "wait", "oldest", "in flight", "delayed"],
         key: (row) => row.name,
         tone: (row) => (row.dead_letters ? "bad" : undefined),
         cells: (row) => [
           html`<a href=${link("/operations", { queue: row.name })} aria-current=${row.name === queue ? "true" : null}>${row.name}</a>`,
-          ...[row.dead_letters, row.waiting, row.in_flight, row.delayed].map(count),
+          count(row.dead_letters), age(row.oldest_dead_letter_age_seconds), count(row.waiting), age(row.oldest_age_seconds), count(row.in_flight), count(row.delayed),
         ],
       }, rows) : empty("No queues", "The runtime door alone needs none.")}
       ${queue && ofQueue(queue, letters, problem, look, redrive)}
