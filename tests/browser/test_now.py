@@ -7,6 +7,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from local.gateway.lambdas.variables import ROOT
 from tests.browser.seeds import HOSTILE, a_piece
 from tests.support.machine import wait_until
 from tests.support.runtime.verification import a_candidate, a_verify_body
@@ -47,6 +48,20 @@ def test_now_tells_what_waits_and_is_in_doubt_and_each_is_a_link(console, open_c
     expect(page.get_by_role("heading", name="Now")).to_be_visible()
 
 
+def test_an_hour_of_now_asks_as_often_as_the_document_says(console, open_console):
+    asked = []
+    page = open_console("/pieces")
+    page.on("request", lambda request: "/ops/" in request.url and asked.append(request.url))
+    page.get_by_role("link", name="Now", exact=True).click()
+    expect(page.get_by_role("region", name="What came")).to_contain_text("in the last hour")
+    rates = [url for url in asked if "since_ms=" in url or "created_after=" in url]
+    looks = len(asked) - len(rates)
+
+    assert (looks, len(rates)) == (6, 3)
+    an_hour = looks * 3_600 // 10 + len(rates) * 60
+    assert f"| {an_hour:,} |" in (ROOT / "docs/cost.md").read_text("utf-8")
+
+
 def test_a_verdict_stands_in_the_list_and_beside_the_piece_of_its_execution(console, open_console, door):
     key = console.seeded.keys["whole"]
     piece = door.get(f"/ops/pieces/{key}").json()
@@ -69,8 +84,16 @@ def test_a_verdict_stands_in_the_list_and_beside_the_piece_of_its_execution(cons
 
 
 def test_a_piece_is_forgotten_for_good_with_a_reason(console, open_console, door):
+    calls = []
+
+    def answer(route):
+        calls.append(route.request.post_data_json)
+        more = {"record_id": "0" * 32, "was": "done", "complete": False, "is_listed": True}
+        route.fulfill(json=more) if len(calls) == 1 else route.continue_()
+
     key = a_piece(console.runtime, artifacts=[["notes", "to be forgotten", "text/plain"]])
     page = open_console(f"/pieces/{key}")
+    page.route("**/forget", answer)
     page.get_by_role("button", name="Forget what it was about…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Nobody can bring it back")
@@ -79,6 +102,7 @@ def test_a_piece_is_forgotten_for_good_with_a_reason(console, open_console, door
 
     expect(page.get_by_text(re.compile("was forgotten .* by local"))).to_be_visible()
     expect(page.get_by_text("No evidence by reference")).to_be_visible()
+    assert calls == [{"reason": "they asked for it"}] * 2  # until all of it is erased
     assert door.get(f"/ops/pieces/{key}").json()["forgotten"]["complete"] is True
 
 
