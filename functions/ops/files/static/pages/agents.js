@@ -150,7 +150,7 @@ function agentCard(agent, acts) {
 function runnerCard({ runner_id, connections, more_connections }) {
   return html`<article class="card" aria-label=${`Runner ${visible(runner_id)}`}>
     <h2>${name(runner_id)}</h2>
-    ${table({
+    ${connections.length ? table({
       name: `Connections of ${visible(runner_id)}`,
       heads: ["consumer", "state", "since", "lease until", "job", "tools"],
       key: (one) => one.consumer_id,
@@ -163,7 +163,7 @@ function runnerCard({ runner_id, connections, more_connections }) {
           <a href=${executionPage(one.job.execution_id)}><code class="id">${one.job.execution_id}</code></a>` : html`<span class="quiet">none</span>`,
         html`${one.tools.map((tool) => html`${name(tool)} `)}${one.more_tools ? "and more" : null}`,
       ],
-    }, connections)}
+    }, connections) : html`<p class="quiet">It is not connected; its tools are in the directory all the same.</p>`}
     ${more_connections ? html`<p class="quiet">There are more connections than are shown.</p>` : null}
   </article>`;
 }
