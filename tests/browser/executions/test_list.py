@@ -148,5 +148,5 @@ def test_the_search_finds_an_execution_by_its_id(desk, open_console):
     page.keyboard.press("/")
     page.keyboard.type(made)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Execution")).to_be_visible()
-    assert page.url.endswith(f"/executions/{made}")
+    page.wait_for_url(f"**/executions/{made}")
+    expect(page.locator("h1")).to_contain_text("Execution")
