@@ -64,6 +64,15 @@ def test_it_cannot_be_deployed_without_tokens_or_a_sign_in(raw_template):
     check_rules(raw_template, alone)
 
 
+def test_roles_of_tokens_need_the_tokens(raw_template):
+    """As at the kernel door: roles without their secret would be roles of nobody."""
+    given = {"DeployRuntimeDoor": "false", "DeployConsole": "true", "OpsTokenRoles": "ann=operator"}
+
+    with pytest.raises(Refused, match="OpsTokensSecretArn, which is empty"):
+        check_rules(raw_template, given)
+    check_rules(raw_template, {**given, "OpsTokensSecretArn": TOKENS})
+
+
 @pytest.mark.parametrize("text", ["2026-13-01", "2026-1-1", "today", "2026-01-01 "])
 def test_the_ledgers_first_day_is_a_day(raw_template, load_template, text):
     with pytest.raises(Refused, match="LedgerCompleteFrom"):

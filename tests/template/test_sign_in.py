@@ -12,7 +12,8 @@ from local.template import ACCOUNT, REGION
 from piecework.ops.console.policy import called
 from piecework.ops.people.claims import parse_group_roles
 from piecework.ops.people.configured import CLIENT, CLIENT_PARAMETER, GROUPS, ISSUER, sign_in
-from tests.template.test_console import CONFIGURED, granted
+from tests.support.roles import statements
+from tests.template.test_console import CONFIGURED
 
 FUNCTIONS = [
     "OpsReading",
@@ -22,7 +23,12 @@ FUNCTIONS = [
     "OpsKernelStreams",
 ]  # that check credentials
 BOTH = {"DeployConsole": "true", "DeployKernelDoor": "true"}
-OIDC = {"ConsoleSignIn": "oidc", "ConsoleIssuer": "https://login.example/realms/ops", "ConsoleClientId": "console"}
+OIDC = {
+    "ConsoleSignIn": "oidc",
+    "ConsoleIssuer": "https://login.example/realms/ops",
+    "ConsoleClientId": "console",
+    "ConsoleGroupRoles": "ops=operator",
+}
 COGNITO = ("UserPool", "UserPoolDomain", "UserPoolClient", "UserPoolGroup")
 
 
@@ -83,14 +89,14 @@ def test_a_stack_with_another_way_has_no_pool(load_template, given):
     assert template.of_type("AWS::SSM::Parameter") == {}
     if "OpsReadingRole" in template.of_type("AWS::IAM::Role"):
         assert not [
-            name for name in FUNCTIONS for entry in granted(template, name) if "ssm:GetParameter" in entry["Action"]
+            name for name in FUNCTIONS for entry in statements(template, name) if "ssm:GetParameter" in entry["Action"]
         ]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_can_read_the_clients_id_and_no_other_parameter(pool, name):
     [parameter] = pool.of_type("AWS::SSM::Parameter").values()
-    [entry] = [entry for entry in granted(pool, name) if any(action.startswith("ssm:") for action in entry["Action"])]
+    [entry] = [one for one in statements(pool, name) if any(action.startswith("ssm:") for action in one["Action"])]
 
     assert (entry["Action"], entry["Resource"]) == (
         ["ssm:GetParameter"],
@@ -144,6 +150,14 @@ def test_another_issuer_needs_its_address_and_a_client(raw_template, given):
     with pytest.raises(Refused, match="needs ConsoleIssuer and ConsoleClientId"):
         check_rules(raw_template, {"DeployRuntimeDoor": "false", "DeployConsole": "true", **given})
     check_rules(raw_template, {"DeployRuntimeDoor": "false", "DeployConsole": "true", **OIDC})
+
+
+def test_groups_of_another_issuer_get_no_roles_by_their_names_alone(raw_template):
+    """A company's group `operators` is not the stack's."""
+    unsaid = {name: value for name, value in OIDC.items() if name != "ConsoleGroupRoles"}
+
+    with pytest.raises(Refused, match="ConsoleGroupRoles with the groups of that issuer"):
+        check_rules(raw_template, {"DeployRuntimeDoor": "false", "DeployConsole": "true", **unsaid})
 
 
 @pytest.mark.parametrize("way", ["cognito", "tokens"])
