@@ -270,6 +270,13 @@ def test_a_refusal_has_what_the_door_tells_beside_it(page, watch):
     assert asked(page, "api.js", body) == ["conflict", "no", {"count": 3}]
 
 
+def test_an_answer_that_broke_off_leaves_it_unknown_what_was_done(page):
+    page.route("**/ops/a-verb", lambda route: route.fulfill(status=200, body='{"done": '))
+    body = "try { await exports.post('a-verb', {}); } catch (error) { return [error.constructor.name, error.status]; }"
+
+    assert asked(page, "api.js", body) == ["ApiError", 0]
+
+
 def test_the_theme_is_kept_and_the_keys_work(console, page):
     page.get_by_role("button", name="Use the dark theme").click()
     page.reload()

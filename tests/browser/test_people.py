@@ -91,3 +91,62 @@ def test_a_door_that_is_out_of_reach_is_said_and_asked_again(open_console, watch
     page.unroute("**/ops/pieces*")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("region", name="Pieces")).to_be_visible()
+
+
+def test_nothing_of_one_person_stays_on_the_page_for_the_next(sign_in):
+    page = sign_in("ann-secret", "/operations?queue=task")
+    expect(page.get_by_role("button", name="Put back…")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.locator("#main")).to_have_text("Signed out.")
+
+    _paste(page, "vic-secret")
+    expect(page.get_by_role("heading", name="Dead letters")).to_be_visible()
+    expect(page.get_by_role("button", name="Put back…")).to_have_count(0)
+    assert page.url.endswith("/console/operations?queue=task")
+
+
+def test_what_one_person_decided_is_not_sent_in_the_name_of_another(sign_in):
+    page = sign_in("ann-secret", "/operations?queue=task")
+    sent = []
+    page.route("**/redrive", lambda route: (sent.append(route.request.headers), route.fulfill(status=401, json={})))
+    _put_back(page)
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.unroute_all()
+    page.on("request", lambda request: sent.append(request.headers) if request.url.endswith("/redrive") else None)
+    _paste(page, "local-secret")
+
+    expect(page.get_by_text("local", exact=True)).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="Put back…")).to_be_visible()
+    assert len(sent) == 1
+
+
+def test_a_question_stays_while_its_answer_is_on_its_way_and_goes_with_its_view(open_console):
+    page = open_console("/pieces")
+    page.goto(page.url.replace("/pieces", "/operations?queue=task"))
+    page.get_by_role("link", name="Pieces", exact=True).click()
+    expect(page.get_by_role("heading", name="Pieces")).to_be_visible()
+    page.go_back()
+    page.route("**/redrive", lambda route: None)  # which does not answer
+    _put_back(page)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Working…")).to_be_disabled()
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_disabled()
+    for _ in range(3):
+        page.keyboard.press("Escape")
+    expect(dialog).to_be_visible()
+
+    page.go_forward()
+    expect(page.get_by_role("heading", name="Pieces")).to_be_visible()
+    expect(dialog).to_have_count(0)
+
+
+def _put_back(page):
+    page.get_by_role("button", name="Put back…").click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("it was a test")
+    page.get_by_role("dialog").get_by_role("button", name="Put back").click()
+
+
+def _paste(page, token):
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("dialog").get_by_role("button", name="Sign in").click()

@@ -1,6 +1,6 @@
 // @ts-check
 /** Requests to the operator's door: JSON, its errors, a sign-in where one is needed, patience where it is asked for. */
-import { OPS, epoch, headers, signIn } from "./auth.js";
+import { OPS, epoch, headers, signIn, who } from "./auth.js";
 
 const TRIES = 3; // of a read that is told to come back
 const LONGEST_WAIT_S = 5;
@@ -50,7 +50,9 @@ export async function post(path, body, signal) {
   const sent = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   const answer = await authorized(address(path, {}), sent, signal);
   if (!answer.ok) throw await refusal(answer);
-  return answer.json();
+  return answer.json().catch(() => {
+    throw new ApiError(0, "unreachable", "The door's answer broke off. It may have been done all the same: look before you try again.");
+  });
 }
 
 /** The whole address of a path under /ops. @param {string} path @param {Query} [query] */
@@ -63,14 +65,16 @@ export function address(path, query = {}) {
 /** One piece of a path, from a text that anybody wrote. @param {string} text */
 export const part = (text) => encodeURIComponent(text);
 
-/** A request with a credential; after a 401 the person signs in and it is sent again. @param {URL} url @param {RequestInit} init
+/** A request with a credential; after a 401 the person signs in and it is sent again, but never in another person's name.
+ * @param {URL} url @param {RequestInit} init
  * @param {AbortSignal} [signal] @returns {Promise<Response>} */
 export async function authorized(url, init = {}, signal) {
   for (;;) {
-    const at = epoch();
+    const [at, sender] = [epoch(), who()?.name];
     const answer = await reach(url, { ...init, headers: { ...init.headers, ...(await headers()) }, signal, cache: "no-store" });
     if (answer.status !== 401) return answer;
     if (epoch() === at) await signIn();
+    if (init.method === "POST" && sender !== undefined && who()?.name !== sender) throw new ApiError(401, "unauthorized", "Somebody else is signed in now, so nothing was done. Try again.");
   }
 }
 

@@ -82,6 +82,7 @@ export async function signOut() {
   else await fetch(SESSION, { method: "DELETE" }).catch(() => null);
   current = null;
   set(null);
+  document.dispatchEvent(new CustomEvent("pw-signed-out"));
   await signIn();
 }
 

@@ -67,6 +67,7 @@ function showKeys() {
   const keys = [["/", "search by any id"], ["?", "these keys"], ...ROUTES.filter((route) => route.key).map(({ key, name }) => [`g ${key}`, name])];
   document.body.append(dialog);
   dialog.addEventListener("close", () => dialog.remove());
+  document.addEventListener("pw-moved", () => dialog.close(), { once: true });
   render(
     html`<form method="dialog"><h2>Keys</h2>
       <dl class="facts">${keys.map(([key, what]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>

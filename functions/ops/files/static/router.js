@@ -1,5 +1,6 @@
 // @ts-check
 /** Addresses and pages: the History API, one page at a time, the focus on what is new. */
+import * as auth from "./auth.js";
 import { refreshTimes } from "./format.js";
 import { failure } from "./parts/show.js";
 import { html, render } from "./render.js";
@@ -43,7 +44,22 @@ export function start() {
     go(anchor.href);
   });
   setInterval(() => document.hidden || refreshTimes(document), 10_000);
+  forgetWithPerson();
   return open(false);
+}
+
+/** What was read for one person does not stay on the page for another. */
+function forgetWithPerson() {
+  let reader = auth.who()?.name;
+  document.addEventListener("pw-signed-out", () => {
+    leaving.abort();
+    reader = undefined;
+    render(html`<p class="quiet">Signed out.</p>`, /** @type {Element} */ (document.getElementById("main")));
+  });
+  auth.onCaller(() => {
+    const caller = auth.who();
+    if (caller && caller.name !== reader) (reader = caller.name), open(false);
+  });
 }
 
 /** @param {MouseEvent} event @param {HTMLAnchorElement} anchor */

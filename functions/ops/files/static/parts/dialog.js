@@ -8,7 +8,8 @@ import { html, render } from "../render.js";
  *   isGrave?: boolean, no?: string, act?: (values: Record<string, string>) => Promise<unknown> }} Question
  */
 
-/** Ask; null if the person says no. With `act`, the dialog stays open until it has worked, and shows why it has not.
+/** Ask; null if the person says no, or goes to another view. With `act`, the dialog stays open until it has worked, and shows
+ * why it has not; while it works nobody can close it, so that what came of it is seen.
  * @param {Question} question @returns {Promise<Record<string, string> | null>} */
 export function ask(question) {
   const dialog = document.createElement("dialog");
@@ -17,7 +18,8 @@ export function ask(question) {
   return new Promise((resolve) => {
     let answer = /** @type {Record<string, string> | null} */ (null);
     let problem = question.problem ?? "";
-    let isBusy = false;
+    let [isBusy, hasLeft] = [false, false];
+    const leave = () => question.isForced || ((hasLeft = true), dialog.close());
     const draw = () => render(form(question, problem, isBusy, send, () => dialog.close()), dialog);
     const send = async (/** @type {SubmitEvent} */ event) => {
       event.preventDefault();
@@ -36,9 +38,11 @@ export function ask(question) {
         (isBusy = false), draw();
       }
     };
-    dialog.addEventListener("cancel", (event) => question.isForced && event.preventDefault());
+    dialog.addEventListener("cancel", (event) => (question.isForced || isBusy) && event.preventDefault());
+    document.addEventListener("pw-moved", leave);
     dialog.addEventListener("close", () => {
-      if (question.isForced && !answer) return dialog.showModal();
+      if ((question.isForced && !answer) || (isBusy && !hasLeft)) return dialog.showModal(); // a browser closes it at a second Escape
+      document.removeEventListener("pw-moved", leave);
       dialog.remove();
       if (back instanceof HTMLElement && back.isConnected) back.focus();
       resolve(answer);
@@ -63,7 +67,7 @@ function form({ title, intro, fields = [], verb, isForced, isGrave, no: keep = "
     <p class="failed" role="alert" ?hidden=${!problem}>${problem}</p>
     <p class="verbs">
       <button class=${isGrave ? "grave" : "main"} ?disabled=${isBusy}>${isBusy ? "Working…" : verb}</button>
-      <button type="button" ?hidden=${isForced} @click=${no}>${keep}</button>
+      <button type="button" ?hidden=${isForced} ?disabled=${isBusy} @click=${no}>${keep}</button>
     </p>
   </form>`;
 }
