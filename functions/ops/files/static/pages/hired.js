@@ -34,7 +34,7 @@ export async function open({ query, show, signal }) {
         task.executor,
         `${task.attempt} of ${task.attempts}`,
         task.atomic == null ? html`<span class="quiet">–</span>` : html`${usdc(task.atomic)} <span class="hint">${networkName(task.network)}</span>`,
-        task.payment === "unresolved" ? html`<strong class="said bad">an operator decides</strong>` : time(task.next_look_at_ms),
+        task.payment === "unresolved" ? html`<strong class="bad">an operator decides</strong>` : time(task.next_look_at_ms),
         time(task.created_at_ms),
         time(task.finished_at_ms),
       ],
