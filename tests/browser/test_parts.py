@@ -277,6 +277,20 @@ def test_an_answer_that_broke_off_leaves_it_unknown_what_was_done(page):
     assert asked(page, "api.js", body) == ["ApiError", 0]
 
 
+def test_an_execution_is_looked_at_no_longer_than_its_news_are_shown(page):
+    looks = []
+    page.route("**/ops/kernel/executions/x", lambda route: (looks.append(1), route.fulfill(json={"status": "running"})))
+    body = """
+      const { signal } = new AbortController();
+      const outcome = { approval: { execution_id: "x" }, execution: null, problem: null };
+      let draws = 0;
+      const ended = exports.watch(outcome, () => (draws += 1), signal, () => draws < 2).then(() => "ended");
+      return Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 5_000, "goes on"))]);
+    """
+
+    assert asked(page, "pages/deciding.js", body) == "ended" and len(looks) == 2
+
+
 def test_the_theme_is_kept_and_the_keys_work(console, page):
     page.get_by_role("button", name="Use the dark theme").click()
     page.reload()

@@ -125,10 +125,11 @@ function standing({ answer, state }) {
   return `${mine ? "You" : visible(answer.by ?? "Somebody")} ${said(answer.approved)} it at ${exact(Date.parse(answer.at))}${why}. That stands.`;
 }
 
-/** Look at an outcome's execution until it has ended. @param {Outcome} found @param {() => void} draw @param {AbortSignal} signal */
-export async function watch(found, draw, signal) {
+/** Look at an outcome's execution until it has ended, as long as it is shown. @param {Outcome} found @param {() => void} draw
+ * @param {AbortSignal} signal @param {() => boolean} [isShown] */
+export async function watch(found, draw, signal, isShown = () => true) {
   const from = Date.now();
-  while (!signal.aborted && !hasEnded(found.execution)) {
+  while (!signal.aborted && !hasEnded(found.execution) && isShown()) {
     if (!document.hidden) {
       await get(`kernel/executions/${part(found.approval.execution_id)}`, {}, signal).then(
         (execution) => ((found.execution = execution), (found.problem = null)),

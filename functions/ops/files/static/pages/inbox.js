@@ -45,7 +45,7 @@ export async function open({ query, show, signal }) {
         if (!found) return;
         state.outcomes = [found, ...state.outcomes].slice(0, MOST_OUTCOMES);
         draw();
-        watch(found, draw, signal);
+        watch(found, draw, signal, () => state.outcomes.includes(found));
         await look();
       } catch (problem) {
         if (!signal.aborted) (state.problem = problem), draw();

@@ -11,7 +11,7 @@ DIRECTIVES: Final[Mapping[str, str]] = {
     "default-src": "'none'",
     "script-src": "'self'",
     "style-src": "'self'",
-    "img-src": "'self' data:",
+    "img-src": "'self'",
     "connect-src": "'self'",
     "form-action": "'none'",
     "base-uri": "'none'",
