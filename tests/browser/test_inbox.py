@@ -170,7 +170,7 @@ def test_a_viewer_has_no_buttons_and_no_keys(kernel, sign_in):
     for token in ("vic-secret", "ann-secret"):  # an operator does not answer either
         page = sign_in(token, "/inbox")
         expect(page.get_by_role("article")).to_be_visible()
-        expect(page.get_by_text("To answer needs the role approver.")).to_be_visible()
+        expect(page.get_by_text("Answering needs the role approver.")).to_be_visible()
         page.keyboard.press("y")
         page.goto(page.url)
         assert page.locator("#main button").count() == 0

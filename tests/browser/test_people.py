@@ -53,6 +53,17 @@ def test_signing_out_ends_the_session(console, open_console, watch):
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+def test_who_could_not_be_signed_out_is_told_so(open_console, watch):
+    watch.allow("ERR_FAILED")
+    page = open_console("/pieces")
+    page.route("**/console/session", lambda route: route.abort())
+    page.get_by_role("button", name="Sign out").click()
+
+    expect(page.get_by_text("so you are still signed in")).to_be_visible()
+    expect(page.get_by_role("region", name="Pieces")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_dead_letters_are_looked_at_and_put_back_with_a_reason(open_console):
     page = open_console("/operations?queue=task")
     page.get_by_role("button", name="Look at some").click()

@@ -54,6 +54,7 @@ def visit(door, issuer, new_context, watch):
 
 def test_a_person_signs_in_and_is_where_he_was_and_nothing_of_it_is_kept(visit, door):
     page = visit("/pieces?state=failed")
+    expect(page.get_by_role("dialog")).to_contain_text("Sign in with your account, or paste a token of this door.")
     page.get_by_role("button", name=BUTTON).click()
 
     expect(page.get_by_text("person:7b5c8a1e")).to_be_visible()

@@ -75,12 +75,11 @@ export function signIn() {
   return asking;
 }
 
-/** Sign out everywhere that this page knows. */
+/** Sign out everywhere that this page knows; if the door cannot be asked, nobody is told that it is done. */
 export async function signOut() {
-  pasted = "";
   if (current) await current.end?.();
-  else await fetch(SESSION, { method: "DELETE" }).catch(() => null);
-  current = null;
+  else if (!(await fetch(SESSION, { method: "DELETE" }).catch(() => null))) return toast("The door cannot be reached, so you are still signed in. Try again.", "failed");
+  [current, pasted] = [null, ""];
   set(null);
   document.dispatchEvent(new CustomEvent("pw-signed-out"));
   await signIn();
@@ -118,8 +117,8 @@ async function question(problem) {
   for (const way of ways) if (way.begin && (await way.isOffered?.().catch(() => true) ?? true)) others.push(way);
   const answer = await ask({
     title: "Sign in",
-    intro: html`<p>Open the link that <code>make run</code> printed, or paste a token of this door. It is kept in this page
-      alone and is gone when the page is closed.</p>
+    intro: html`<p>${others.length ? "Sign in with your account" : html`Open the link that <code>make run</code> printed`}, or paste a token of this door.
+      A pasted token is kept in this page alone and is gone when the page is closed.</p>
       ${others.map((way) => html`<p><button type="button" @click=${() => leave(way)}>${way.name}</button></p>`)}`,
     fields: [{ name: "token", label: "Token", type: "password", required: true }],
     verb: "Sign in",

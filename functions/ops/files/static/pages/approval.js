@@ -75,6 +75,6 @@ function view(approval, outcome, problem, answer) {
       <button type="button" class="main" @click=${() => answer(true)}>Grant…</button>
       <button type="button" class="grave" @click=${() => answer(false)}>Deny…</button>
       <span class="hint"><kbd>y</kbd> grants, <kbd>x</kbd> denies, after a question</span></p>` : null}
-    ${isOpen && !mayAnswer() ? html`<p class="quiet">To answer needs the role <code>approver</code>.</p>` : null}
+    ${isOpen && !mayAnswer() ? html`<p class="quiet">Answering needs the role <code>approver</code>.</p>` : null}
     <p><a href=${link("/policy", { execution: part(execution_id), step: part(step_id) })}>What the policy says of this call now</a></p>`;
 }

@@ -204,7 +204,7 @@ function about({ id: own, agent_id, labels, created_at, updated_at, again_of, fo
     ["agent", html`<a href=${link("/executions", { agent_id })}>${agent_id}</a>`],
     ["created", time(Date.parse(created_at))],
     ["last change", time(Date.parse(updated_at))],
-    ...(again_of ? [/** @type {[string, unknown]} */ (["once more", html`<a href=${link(`/executions/${part(again_of)}`)}>${id(again_of)}</a>`])] : []),
+    ...(again_of ? [/** @type {[string, unknown]} */ (["run again from", html`<a href=${link(`/executions/${part(again_of)}`)}>${id(again_of)}</a>`])] : []),
     ...Object.entries(labels).map(([name, value]) => /** @type {[string, unknown]} */ ([name, html`<a href=${link("/executions", { label: `${name}:${value}` })}>${value}</a>`])),
     ...(forgotten ? [/** @type {[string, unknown]} */ (["forgotten", html`${time(Date.parse(forgotten.at))} by ${forgotten.by ?? "nobody known"}: <span class="said">${forgotten.reason}</span>
       ${forgotten.complete ? null : html`<strong>Not complete: forget it again.</strong>`}`])] : []),

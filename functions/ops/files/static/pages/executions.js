@@ -158,7 +158,7 @@ async function cancelMany({ status, agent_id, label }, look) {
   const [number, cursor] = [counted.count ?? 0, counted.cursor];
   if (!number) return toast("No open execution is like that", "failed");
   await ask({
-    title: `Cancel ${number} executions`,
+    title: `Cancel ${many(number)}`,
     intro: html`<p>Those that are open now and have ${Object.entries({ status, agent: agent_id, label }).filter(([, value]) => value).map(([what, value]) => html`${what} <code class="id">${value}</code> `)}</p>
       <p>They end for good. ${counted.more ? "There may be more, which stay: count again afterwards." : ""}</p>`,
     fields: [{ name: "number", label: `Type ${number} to confirm`, required: true, max: 10 }],
@@ -167,11 +167,15 @@ async function cancelMany({ status, agent_id, label }, look) {
     isGrave: true,
     act: async (values) => {
       if (values.number.trim() !== String(number)) throw new Error(`Type ${number}: that many are counted.`);
-      toast(`${await cancelled(which, cursor, number)} executions are cancelled`);
+      const done = await cancelled(which, cursor, number);
+      toast(`${many(done)} ${done === 1 ? "is" : "are"} cancelled`);
     },
   });
   look();
 }
+
+/** @param {number} number */
+const many = (number) => (number === 1 ? "1 execution" : `${number} executions`);
 
 /** @param {object} which @param {string} cursor @returns {Promise<Cancellable>} */
 const count = (which, cursor) => post("kernel/executions/cancel", { ...which, ...(cursor && { cursor }) });

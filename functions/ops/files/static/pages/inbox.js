@@ -101,7 +101,7 @@ function view(state, isHistory, acts) {
     </p>
     ${isHistory ? null : html`<p class="quiet">${mayAnswer()
       ? html`<kbd>j</kbd> <kbd>k</kbd> choose, <kbd>y</kbd> grant, <kbd>x</kbd> deny, <kbd>Enter</kbd> opens. Nothing is decided without a question.`
-      : html`You may look${who()?.name ? html`, ${visible(who()?.name)}` : null}. To answer needs the role <code>approver</code>.`}</p>`}
+      : html`You may look${who()?.name ? html`, ${visible(who()?.name)}` : null}. Answering needs the role <code>approver</code>.`}</p>`}
     ${each(state.outcomes, (found) => idOf(found.approval), news)}
     ${state.problem ? failure(state.problem, acts.look) : null}
     <p class="unseen" role="status">${state.isThere && !isHistory ? `${state.items.length}${state.next ? " or more" : ""} wait for a person` : null}</p>
