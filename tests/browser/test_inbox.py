@@ -163,6 +163,14 @@ def test_private_arguments_are_for_approvers_and_others_are_told_why(kernel, ope
     expect(viewer.get_by_text("Private: the policy shows these arguments to approvers alone.")).to_be_visible()
     expect(viewer.get_by_text("You are signed in as vic with viewer.")).to_be_visible()
     assert "a-secret-address" not in viewer.content()
+    viewer.get_by_role("link", name=work.id).click()
+    events = viewer.get_by_role("list", name="Events")
+    expect(events).to_contain_text('"arguments":{"shown":"private"}')
+    events.get_by_role("button", name="step.created").click()
+    expect(viewer.get_by_role("button", name=re.compile("^Copy event"))).to_be_visible()
+    told = [text for text in events.get_by_role("listitem").all_inner_texts() if "execution.created" not in text]
+    told += viewer.locator("section", has=viewer.locator("#log")).locator("figure").all_inner_texts()
+    assert len(told) > 2 and "a-secret-address" not in "".join(told)  # the input, which has it too, is not private
 
 
 def test_a_viewer_has_no_buttons_and_no_keys(kernel, sign_in):
