@@ -286,7 +286,7 @@ def test_ten_thousand_events_are_read_in_pages_and_scrolled_without_a_stutter(co
     expect(page.get_by_role("list", name="Events").get_by_text('{"output":1}')).to_be_visible()
     expect(lane(page, "tool-4998")).to_be_visible()
     assert page.locator("#main .row").count() < 300
-    assert longest < 500, longest  # of a shared machine; a stutter is seconds
+    assert longest < 2_000, longest  # ms on a shared machine; a list that draws every row takes many seconds
 
 
 def test_both_pages_fit_a_phone(console, desk, open_console):
