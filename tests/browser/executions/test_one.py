@@ -14,6 +14,21 @@ from tests.browser.seeds import HOSTILE
 pytestmark = pytest.mark.slow
 THEMES = ("light", "dark")
 
+# The longest that two frames took, in ms, while every list was scrolled through.
+SCROLLED = """async () => {
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  let longest = 0;
+  for (const list of document.querySelectorAll('pw-rows')) {
+    for (let at = 0; at <= 50; at += 1) {
+      list.scrollTop = (list.scrollHeight - list.clientHeight) * (at / 50);
+      const before = performance.now();
+      await frame(), await frame();
+      longest = Math.max(longest, performance.now() - before);
+    }
+  }
+  return longest;
+}"""
+
 
 def test_a_run_is_watched_as_it_happens(desk, open_console):
     runner = desk.stage.runner()
@@ -268,25 +283,11 @@ def test_ten_thousand_events_are_read_in_pages_and_scrolled_without_a_stutter(co
 
     expect(page.get_by_text("10\u202f000 events")).to_be_visible(timeout=30_000)
     assert asked_after == [number * 1_000 for number in range(10)]
-    longest = page.evaluate(
-        """async () => {
-          const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
-          let longest = 0;
-          for (const list of document.querySelectorAll('pw-rows')) {
-            for (let at = 0; at <= 50; at += 1) {
-              list.scrollTop = (list.scrollHeight - list.clientHeight) * (at / 50);
-              const before = performance.now();
-              await frame(), await frame();
-              longest = Math.max(longest, performance.now() - before);
-            }
-          }
-          return longest;
-        }"""
-    )
+    longest = min(page.evaluate(SCROLLED) for _ in range(2))  # what else a crowded machine does is in one of them
     expect(page.get_by_role("list", name="Events").get_by_text('{"output":1}')).to_be_visible()
     expect(lane(page, "tool-4998")).to_be_visible()
     assert page.locator("#main .row").count() < 300
-    assert longest < 2_000, longest  # ms on a shared machine; a list that draws every row takes many seconds
+    assert longest < 500, longest  # of a shared machine; a stutter is seconds
 
 
 def test_both_pages_fit_a_phone(console, desk, open_console):

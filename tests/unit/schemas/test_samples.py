@@ -12,7 +12,7 @@ from piecework.schemas import SchemaRejected, compile_schema, minimal_ok
 HINTS = {ANY_TEXT: "the prompt", "answer": "default::hi", "confidence": 0.93}
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
-TIME_LIMIT_SECONDS = 6.0  # of a processor; what is not bounded takes hours, and a crowded machine three times as long
+TIME_LIMIT_SECONDS = 2.0  # of a processor
 
 
 def an_object(**properties: object) -> dict:
@@ -157,13 +157,18 @@ def test_a_filled_value_passes_both_checks(name):
 
 @pytest.mark.parametrize("name", UNFILLABLE)
 def test_what_cannot_be_filled_is_said_in_bounded_time(name):
+    tries = [refused_after(UNFILLABLE[name]) for _ in range(2)]  # what else a crowded machine does is in one of them
+
+    assert min(seconds for seconds, _ in tries) < TIME_LIMIT_SECONDS
+    assert all(len(text) < 300 for _, text in tries)
+
+
+def refused_after(schema):
+    """How much of a processor's time it took to say that a schema cannot be filled, and what was said."""
     started = time.process_time()
-
     with pytest.raises(CannotFill) as refused:
-        fill(UNFILLABLE[name], HINTS)
-
-    assert time.process_time() - started < TIME_LIMIT_SECONDS
-    assert len(str(refused.value)) < 300
+        fill(schema, HINTS)
+    return time.process_time() - started, str(refused.value)
 
 
 def test_a_bad_schema_is_refused_as_such():
