@@ -243,7 +243,7 @@ def test_webhooks_that_are_given_up_ring(kernel, root):
     name = kernel.of_type("AWS::Serverless::Function")["KernelWebhooksFunction"]["Environment"]["Variables"]
 
     assert alarm["Dimensions"] == [{"Name": "service", "Value": name["POWERTOOLS_SERVICE_NAME"]}]
-    assert f'"{alarm["MetricName"]}": 1' in (root / "functions/kernel/webhooks/app.py").read_text("utf-8")
+    assert f'"{alarm["MetricName"]}": 1' in (root / "layers/piecework/piecework/webhooks/trying.py").read_text("utf-8")
 
 
 def test_tokens_are_known_to_those_who_check_them(functions):

@@ -254,7 +254,7 @@ def test_every_metric_that_an_alarm_reads_is_written(worker, root):
         for part in body.get("Metrics", ())
         if "MetricStat" in part
     }
-    webhook = (root / "functions/worker/webhook/app.py").read_text("utf-8")
+    webhook = (root / "layers/piecework/piecework/webhooks/trying.py").read_text("utf-8")
 
     assert read - written == {"WebhookGivenUp"}
     assert '"WebhookGivenUp": 1' in webhook
