@@ -27,7 +27,7 @@ from piecework.kernel.decide.command import decide_new
 from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Create, Intent
 from piecework.kernel.model.events import Event
-from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.ports.executions import Filter
 from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.store.items import execution_item
 from piecework.kernel.wiring import KernelDoor

@@ -10,7 +10,7 @@ from piecework.clock import now_in_ms
 from piecework.durable.due import Due
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.due_times import AGENT_DUE, RUNNER_DUE, pair_id
-from piecework.kernel.model.ports import ToolEntry
+from piecework.kernel.model.ports.runners import ToolEntry
 from piecework.kernel.model.state import Connection
 from piecework.kernel.service.assigning import assign
 from piecework.kernel.wiring import KernelDoor

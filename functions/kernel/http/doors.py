@@ -11,7 +11,8 @@ from starlette.requests import Request
 from piecework.clock import now_in_ms
 from piecework.edge.roles import Caller, RoleTable
 from piecework.edge.tokens import Tokens
-from piecework.kernel.model.ports import Counters, Runners
+from piecework.kernel.model.ports.runners import Runners
+from piecework.kernel.model.ports.stores import Counters
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel
 from piecework.values import dataclass

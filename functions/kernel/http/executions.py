@@ -15,7 +15,7 @@ from piecework.jsons import Json
 from piecework.kernel.edge import checked_id, moment, natural
 from piecework.kernel.errors import Invalid
 from piecework.kernel.model.events import is_private
-from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.ports.executions import Filter
 from piecework.kernel.model.questions import HIDDEN, SHOWN
 from piecework.kernel.model.state import Status
 from piecework.kernel.needs import APPROVERS, CANCELS, CLIENTS, FORGETS, READERS, SIGNALS

@@ -17,7 +17,7 @@ from kernel.http.routes import Routes
 from kernel.http.shapes import Body, Id, Rule
 from piecework.kernel.edge import MOMENT, checked_id
 from piecework.kernel.errors import NotFound
-from piecework.kernel.model.ports import ToolEntry
+from piecework.kernel.model.ports.runners import ToolEntry
 from piecework.kernel.needs import ANY_ROLE, FORGETS_RUNNERS, READERS, RUNNERS
 from piecework.kernel.wire.directory import link_to, page_of
 from piecework.kernel.wire.views import runner_body

@@ -2,7 +2,7 @@
 
 import pytest
 
-from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.ports.executions import Filter
 from piecework.kernel.model.state import Status
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.stage import KernelStage

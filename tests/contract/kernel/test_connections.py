@@ -8,7 +8,7 @@ import pytest
 
 from piecework.clock import DAY_MS
 from piecework.kernel.model.due_times import AGENT_DUE, RUNNER_DUE, pair_id, pair_of
-from piecework.kernel.model.ports import ToolEntry
+from piecework.kernel.model.ports.runners import ToolEntry
 from piecework.kernel.model.state import Connection
 from piecework.kernel.settings import NAME_KEPT_MS
 from tests.support.fakes import START_MS, FakeClock

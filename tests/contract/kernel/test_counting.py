@@ -11,7 +11,7 @@ import pytest
 from piecework.aws.transport.failures import ServiceRefused
 from piecework.kernel.model.commands import Intent, StepResult
 from piecework.kernel.model.metrics import ACTIVE, executions, intents
-from piecework.kernel.model.ports import VersionConflict
+from piecework.kernel.model.ports.executions import VersionConflict
 from piecework.kernel.store import counters
 from tests.contract.kernel.test_executions import Stored
 from tests.support.fakes import START_MS, FakeClock

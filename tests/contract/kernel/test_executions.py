@@ -22,7 +22,8 @@ from piecework.kernel.model.commands import (
     TakeIntent,
 )
 from piecework.kernel.model.due_times import EXECUTION_DUE
-from piecework.kernel.model.ports import Beside, ConnectionTaken, Filter, VersionConflict
+from piecework.kernel.model.ports.executions import Beside, Filter, VersionConflict
+from piecework.kernel.model.ports.runners import ConnectionTaken
 from piecework.kernel.model.state import Connection, Job, Status, Step, StepStatus, StoredSignal
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import MAX_ACTIVE_STEPS, MAX_STORED_SIGNALS

@@ -7,7 +7,7 @@ import pytest
 from piecework.errors import Unavailable
 from piecework.kernel.decide.command import decide, decide_new
 from piecework.kernel.model.commands import Cancel, Create
-from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.ports.executions import Filter
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys
 from tests.support.fakes import START_MS, FakeClock

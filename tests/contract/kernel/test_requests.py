@@ -17,7 +17,7 @@ from piecework.jsons.stored import record_of
 from piecework.kernel.hosted.runs import Hosted
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.due_times import EXECUTION_DUE
-from piecework.kernel.model.ports import Filter, VersionConflict
+from piecework.kernel.model.ports.executions import Filter, VersionConflict
 from piecework.kernel.store import items, table, values
 from piecework.kernel.store.hints import KernelHints
 from piecework.kernel.store.hosted import HostedLeases

@@ -20,31 +20,28 @@ from piecework.errors import PieceworkError
 from piecework.jsons import Json
 from piecework.kernel.connected.ports import Connections, Owner, Owners
 from piecework.kernel.errors import Invalid
-from piecework.kernel.model import ports
 from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, JobPush, Push, QueuedJob, StepRecord
 from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.payloads import emptied
-from piecework.kernel.model.ports import (
-    AgentQueue,
-    Agents,
+from piecework.kernel.model.ports.agents import AgentQueue, Agents, Board, Consumer, Waiting
+from piecework.kernel.model.ports.executions import (
     Approval,
-    ConnectionTaken,
-    Consumer,
-    Counters,
+    Beside,
     Details,
     Executions,
     Filter,
     Message,
     Outbox,
     Read,
-    RunnerConnection,
-    Runners,
+    Standing,
+    Summaries,
     Summary,
-    ToolEntry,
     VersionConflict,
 )
+from piecework.kernel.model.ports.runners import ConnectionTaken, RunnerConnection, Runners, ToolEntry
+from piecework.kernel.model.ports.stores import Counters
 from piecework.kernel.model.state import Connection, Execution, Forgotten, Pause, Status, Step
 from piecework.kernel.model.timers import due_at
 from piecework.kernel.settings import NAME_KEPT_MS, KernelSettings
@@ -160,7 +157,7 @@ class FakeExecutions(Executions):
     def message(self, agent_id: str, consumer_id: str, key: str, execution_id: str) -> Message | None:
         with self._store.lock:
             found = self._store.boxes.get(("agent", agent_id, consumer_id), {}).get(key)
-            beside = ports.Beside(self._store.agents.find(agent_id, consumer_id), self.view(execution_id))
+            beside = Beside(self._store.agents.find(agent_id, consumer_id), self.view(execution_id))
             return replace(found, beside=beside) if found else None
 
     def events(self, execution_id: str, after: int, limit: int) -> list[Event]:
@@ -179,20 +176,20 @@ class FakeExecutions(Executions):
         kept = self._store.kept.get(execution_id)
         return kept.signals.get(sequence) if kept else None
 
-    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> ports.Summaries:
+    def rows(self, which: Filter, after: tuple[int, str] | None, limit: int) -> Summaries:
         with self._store.lock:
             rows = [row_of(kept.execution) for kept in self._store.kept.values() if _fits(kept.execution, which)]
         rows.sort(key=lambda row: (row.created_at_ms, row.id), reverse=True)
         later = [row for row in rows if after is None or (row.created_at_ms, row.id) < after]
         last = later[:limit][-1:]
         then = (last[0].created_at_ms, last[0].id) if len(later) > limit else None
-        return ports.Summaries(later[:limit], then)
+        return Summaries(later[:limit], then)
 
-    def standing(self, execution_ids: Sequence[str]) -> Mapping[str, ports.Standing]:
+    def standing(self, execution_ids: Sequence[str]) -> Mapping[str, Standing]:
         with self._store.lock:
             found = [self._store.kept[one] for one in execution_ids if one in self._store.kept]
             return {
-                kept.execution.id: ports.Standing(
+                kept.execution.id: Standing(
                     replace(kept.execution, labels={}),
                     kept.log[-1]
                     if kept.execution.status is Status.FAILED and not kept.execution.forgotten and kept.log
@@ -389,16 +386,16 @@ class FakeAgents(Agents):
         pause = {"pause": self.pause_of(agent_id)} if hasattr(AgentQueue, "pause") else {}
         return AgentQueue(tuple(consumers), self._store.turns.get(agent_id, 0), ids, **pause)
 
-    def waiting(self, agent_id: str) -> list[ports.Waiting]:
+    def waiting(self, agent_id: str) -> list[Waiting]:
         with self._store.lock:
             kept, claims = self._store.kept, self._store.claims
             return [
-                ports.Waiting(name, kept[name].execution.created_at_ms, claims.get(name, 0))
+                Waiting(name, kept[name].execution.created_at_ms, claims.get(name, 0))
                 for name in self.agent_queue(agent_id).waiting
             ]
 
-    def board(self, agent_id: str) -> ports.Board:
-        return ports.Board(self.agent_queue(agent_id).consumers, self.pause_of(agent_id))
+    def board(self, agent_id: str) -> Board:
+        return Board(self.agent_queue(agent_id).consumers, self.pause_of(agent_id))
 
     def consumers(self, agent_id: str) -> tuple[Consumer, ...]:
         return self.agent_queue(agent_id).consumers
@@ -433,7 +430,7 @@ class FakeAgents(Agents):
         with self._store.lock:
             return self._store.turns.get(agent_id, 0) == turn and self.next_turn(agent_id) == turn
 
-    def claim(self, agent_id: str, waiting: ports.Waiting, until_ms: int) -> bool:
+    def claim(self, agent_id: str, waiting: Waiting, until_ms: int) -> bool:
         with self._store.lock:
             kept = self._store.kept.get(waiting.execution_id)
             if kept is None or not kept.execution.is_waiting:
@@ -635,10 +632,10 @@ class FakeConnections(Connections):
     def runners(self, after: str, limit: int) -> Owners:
         return self._owners("runner", after, limit, ())
 
-    def board(self, agent_id: str, most: int) -> ports.Board:
+    def board(self, agent_id: str, most: int) -> Board:
         board = self._store.agents.board(agent_id)
         consumers = sorted(board.consumers, key=lambda one: keys.key_part(one.consumer_id))[:most]
-        return ports.Board(tuple(consumers), board.pause)
+        return Board(tuple(consumers), board.pause)
 
     def waiting(self, agent_id: str, most: int) -> int:
         with self._store.lock:

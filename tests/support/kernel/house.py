@@ -5,7 +5,8 @@ from itertools import count
 from typing import Any
 
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.ports import Consumer, RunnerConnection
+from piecework.kernel.model.ports.agents import Consumer
+from piecework.kernel.model.ports.runners import RunnerConnection
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.policy.verdicts import Call, Decision, Verdict
 from piecework.kernel.service.commits import Environment

@@ -9,7 +9,8 @@ from piecework.kernel.decide.intents import must_look_up_step, needs_verdict
 from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyRecord, Push, QueuedJob, StepRecord
 from piecework.kernel.model.commands import Assign, Create, Intent, Signal, TakeIntent
 from piecework.kernel.model.events import Event
-from piecework.kernel.model.ports import Read, RunnerConnection
+from piecework.kernel.model.ports.executions import Read
+from piecework.kernel.model.ports.runners import RunnerConnection
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.policy.verdicts import Decision, Verdict
 from piecework.kernel.settings import KernelSettings

@@ -10,7 +10,7 @@ import pytest
 
 from piecework.kernel.errors import ServiceUnavailable
 from piecework.kernel.model import ports
-from piecework.kernel.model.ports import AgentQueue, Consumer
+from piecework.kernel.model.ports.agents import AgentQueue, Consumer
 from piecework.kernel.model.state import Connection, Status
 from piecework.kernel.service.assigning import MOST_AT_ONCE, RoundRobin
 from tests.support.crash import Tap

@@ -3,7 +3,7 @@
 import pytest
 
 from piecework.kernel.errors import CountChanged, ExecutionTerminal, Invalid, NotFound, ServiceUnavailable
-from piecework.kernel.model.ports import Filter, Summaries, Summary
+from piecework.kernel.model.ports.executions import Filter, Summaries, Summary
 from piecework.kernel.model.state import Status
 from piecework.kernel.service import bulk
 from piecework.kernel.service.bulk import Bulk

@@ -9,7 +9,7 @@ from kernel.http.api import ROUTES
 from kernel.http.edge import Line
 from kernel.http.runners import MOST_TOOLS
 from local.openapi import kernel
-from piecework.kernel.model.ports import Summaries, Summary
+from piecework.kernel.model.ports.executions import Summaries, Summary
 from piecework.kernel.model.state import Status
 from piecework.kernel.wire.cursors import enough, page_of
 from tests.support.kernel.desk import Desk

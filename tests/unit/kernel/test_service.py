@@ -17,7 +17,8 @@ from piecework.kernel.errors import (
 )
 from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.ports import ConnectionTaken, Summary, VersionConflict
+from piecework.kernel.model.ports.executions import Summary, VersionConflict
+from piecework.kernel.model.ports.runners import ConnectionTaken
 from piecework.kernel.model.state import Status
 from piecework.kernel.policy.verdicts import Decision, RateLimit, Verdict
 from piecework.kernel.service.assigning import assign

@@ -25,7 +25,10 @@ from piecework.errors import PieceworkError, SettingsError
 from piecework.extend.manifest import Bundle, load
 from piecework.kernel.hosted.wakes import Hosting, wakes
 from piecework.kernel.model.due_times import message_of
-from piecework.kernel.model.ports import Agents, Counters, Executions, Outbox, Runners, Stores
+from piecework.kernel.model.ports.agents import Agents
+from piecework.kernel.model.ports.executions import Executions, Outbox
+from piecework.kernel.model.ports.runners import Runners
+from piecework.kernel.model.ports.stores import Counters, Stores
 from piecework.kernel.service.assigning import RoundRobin, assign
 from piecework.kernel.service.commits import Commits, Environment
 from piecework.kernel.service.dispatching import Queues, dispatch

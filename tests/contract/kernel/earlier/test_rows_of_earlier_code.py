@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from piecework.kernel.model.changes import JobPush, Push
-from piecework.kernel.model.ports import ToolEntry
+from piecework.kernel.model.ports.runners import ToolEntry
 from piecework.kernel.model.state import Connection
 from tests.support.fakes import FakeClock
 from tests.support.kernel.tables import KernelTables, new_tables

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.ports.executions import Filter
 from piecework.kernel.model.state import Status
 from piecework.kernel.store.listing import executions as listing
 from tests.support.fakes import START_MS, FakeClock

@@ -11,7 +11,7 @@ from piecework.errors import Unavailable
 from piecework.kernel.errors import Conflict, NotFound
 from piecework.kernel.model.commands import Intent
 from piecework.kernel.model.evolve import fold
-from piecework.kernel.model.ports import Filter, VersionConflict
+from piecework.kernel.model.ports.executions import Filter, VersionConflict
 from piecework.kernel.model.state import Forgotten
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store

@@ -6,7 +6,7 @@ import pytest
 
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.ports.executions import Filter
 from piecework.kernel.service.reasons import MOST_AGENTS, Reasons
 from tests.contract.kernel.test_requests import Counting
 from tests.support.fakes import START_MS, FakeClock

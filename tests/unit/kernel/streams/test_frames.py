@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from piecework.kernel.model.changes import HistoryEntry, JobPush, Outcome, Push, StepRecord
 from piecework.kernel.model.events import Event
-from piecework.kernel.model.ports import Details
+from piecework.kernel.model.ports.executions import Details
 from piecework.kernel.model.state import Connection, Execution, Status, StepStatus
 from piecework.kernel.wire.frames import (
     HISTORY_BYTES,

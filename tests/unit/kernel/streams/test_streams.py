@@ -7,7 +7,8 @@ import pytest
 
 from piecework.errors import Unavailable
 from piecework.kernel.model.changes import Push
-from piecework.kernel.model.ports import Beside, Consumer, Message
+from piecework.kernel.model.ports.agents import Consumer
+from piecework.kernel.model.ports.executions import Beside, Message
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.hints import Named
 from piecework.kernel.streams.push_streams import (

@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 
 from piecework.kernel.connected.ports import Connections, Owner, Owners
 from piecework.kernel.model.hosted import HOSTED
-from piecework.kernel.model.ports import Board, Consumer, RunnerConnection
+from piecework.kernel.model.ports.agents import Board, Consumer
+from piecework.kernel.model.ports.runners import RunnerConnection
 from piecework.kernel.model.state import Pause, Step
 from piecework.kernel.wire.cursors import key_cursor, text_of
 from piecework.values import dataclass

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from piecework.kernel.model.ports import Board, RunnerConnection
+from piecework.kernel.model.ports.agents import Board
+from piecework.kernel.model.ports.runners import RunnerConnection
 from piecework.kernel.model.state import Step
 from piecework.values import dataclass
 

@@ -19,7 +19,7 @@ from piecework.kernel.errors import AlreadyDecided, Conflict, Forbidden, Invalid
 from piecework.kernel.model.changes import StepRecord
 from piecework.kernel.model.commands import Signal
 from piecework.kernel.model.evolve import ALIAS, DECISIONS
-from piecework.kernel.model.ports import Read
+from piecework.kernel.model.ports.executions import Read
 from piecework.kernel.model.state import Execution
 from piecework.kernel.settings import MOST_NAMES
 from piecework.values import dataclass

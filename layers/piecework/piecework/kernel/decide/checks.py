@@ -10,7 +10,8 @@ from piecework.kernel.errors import (
     StepResolved,
 )
 from piecework.kernel.model.commands import COMPLETE, FAIL, INVOKE_TOOL, WAIT, Intent
-from piecework.kernel.model.ports import Consumer, Read
+from piecework.kernel.model.ports.agents import Consumer
+from piecework.kernel.model.ports.executions import Read
 from piecework.kernel.model.state import Execution, Status, Step
 from piecework.kernel.settings import MAX_ACTIVE_STEPS
 

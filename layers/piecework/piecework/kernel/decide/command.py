@@ -23,7 +23,7 @@ from piecework.kernel.model.commands import (
     StepResult,
     TakeIntent,
 )
-from piecework.kernel.model.ports import Read
+from piecework.kernel.model.ports.executions import Read
 from piecework.kernel.settings import KernelSettings
 
 

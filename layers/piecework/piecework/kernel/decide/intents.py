@@ -26,7 +26,7 @@ from piecework.kernel.model.payloads import (
     StepDispatched,
     resumed_by_signal,
 )
-from piecework.kernel.model.ports import Read
+from piecework.kernel.model.ports.executions import Read
 from piecework.kernel.model.questions import LISTED, REASON, Question, beginning
 from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Decision as Policy

@@ -15,7 +15,8 @@ from piecework.kernel.model.payloads import (
     StepDispatched,
     resumed_by_signal,
 )
-from piecework.kernel.model.ports import Consumer, Read
+from piecework.kernel.model.ports.agents import Consumer
+from piecework.kernel.model.ports.executions import Read
 from piecework.kernel.model.questions import REASON
 from piecework.kernel.model.state import Step
 from piecework.kernel.needs import APPROVERS, CLIENTS

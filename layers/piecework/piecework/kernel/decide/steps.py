@@ -9,7 +9,7 @@ from piecework.kernel.model.change_builder import ChangeBuilder, Decision, queue
 from piecework.kernel.model.changes import Outcome, QueuedJob
 from piecework.kernel.model.commands import Dispatch, JobResult, Requeue, Started, StepResult
 from piecework.kernel.model.payloads import StepCompleted, StepDispatched, StepFailed, StepRetried, StepStarted
-from piecework.kernel.model.ports import Read
+from piecework.kernel.model.ports.executions import Read
 from piecework.kernel.model.state import Job, Step, StepStatus
 from piecework.values import replace
 

@@ -33,7 +33,7 @@ from piecework.kernel.hosted.tasks import deadline_ms, output_problem, task_of
 from piecework.kernel.hosted.tools import Diverged, Halt, Tools
 from piecework.kernel.model.commands import COMPLETE, FAIL, Intent
 from piecework.kernel.model.hosted import is_idle
-from piecework.kernel.model.ports import Details, Executions
+from piecework.kernel.model.ports.executions import Details, Executions
 from piecework.kernel.service.service import Kernel
 from piecework.kernel.settings import KernelSettings
 from piecework.values import dataclass, field

@@ -15,7 +15,7 @@ from typing import Final
 from piecework.extend.executors import Executor, Task
 from piecework.jsons import Json, canonical
 from piecework.kernel.hosted.lasting import CALLER
-from piecework.kernel.model.ports import Details
+from piecework.kernel.model.ports.executions import Details
 from piecework.kernel.model.timers import ends_at
 from piecework.kernel.settings import KernelSettings
 from piecework.schemas import SchemaRejected, compile_schema

@@ -20,7 +20,7 @@ from piecework.kernel.errors import (
 )
 from piecework.kernel.model.changes import IdempotencyRecord, Outcome
 from piecework.kernel.model.commands import INVOKE_TOOL, Intent, Report
-from piecework.kernel.model.ports import Executions, Read
+from piecework.kernel.model.ports.executions import Executions, Read
 from piecework.kernel.model.state import StepStatus
 from piecework.kernel.service.service import Kernel
 

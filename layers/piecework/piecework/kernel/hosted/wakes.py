@@ -10,7 +10,7 @@ from typing import Final
 from piecework.kernel.errors import AgentPaused
 from piecework.kernel.model.changes import Change, HostedPush
 from piecework.kernel.model.hosted import HOSTED, is_idle
-from piecework.kernel.model.ports import Agents
+from piecework.kernel.model.ports.agents import Agents
 from piecework.kernel.model.state import Execution
 from piecework.kernel.service.assigning import MOST_AT_ONCE, Assign, RoundRobin
 from piecework.kernel.service.reasons import Service

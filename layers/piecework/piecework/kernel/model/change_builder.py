@@ -23,7 +23,7 @@ from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.kept_answers import Approvals
 from piecework.kernel.model.notices import Notice, What
 from piecework.kernel.model.payloads import StepCancelled
-from piecework.kernel.model.ports import RunnerConnection
+from piecework.kernel.model.ports.runners import RunnerConnection
 from piecework.kernel.model.state import Blocked, Connection, Execution, Job, Step, StepStatus
 from piecework.kernel.settings import ENDED_AT_ONCE, SESSION_AFTER_END_MS, KernelSettings
 from piecework.values import dataclass, field, replace

@@ -6,7 +6,8 @@ from typing import Final
 from piecework.edge.roles import EVERY, Roles
 from piecework.jsons import Json
 from piecework.kernel.model.fingerprints import fingerprint, matches
-from piecework.kernel.model.ports import Consumer, RunnerConnection
+from piecework.kernel.model.ports.agents import Consumer
+from piecework.kernel.model.ports.runners import RunnerConnection
 from piecework.kernel.policy.verdicts import Verdict
 from piecework.values import dataclass
 

@@ -15,7 +15,8 @@ from piecework.kernel.errors import AgentPaused
 from piecework.kernel.model import commands
 from piecework.kernel.model.change_builder import Decision
 from piecework.kernel.model.changes import Change
-from piecework.kernel.model.ports import Agents, Board, Consumer, Read, Waiting
+from piecework.kernel.model.ports.agents import Agents, Board, Consumer, Waiting
+from piecework.kernel.model.ports.executions import Read
 from piecework.kernel.model.state import Execution
 from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.meeting import met

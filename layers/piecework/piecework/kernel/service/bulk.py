@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from piecework.jsons import Json
 from piecework.kernel.errors import CountChanged, ExecutionTerminal, NotFound
-from piecework.kernel.model.ports import Filter, Summary
+from piecework.kernel.model.ports.executions import Filter, Summary
 from piecework.kernel.model.state import Status
 from piecework.kernel.wire.cursors import cursor_at, cursor_of, place_of
 

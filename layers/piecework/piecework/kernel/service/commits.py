@@ -22,7 +22,8 @@ from piecework.kernel.model.change_builder import Decision, NewId
 from piecework.kernel.model.changes import Change
 from piecework.kernel.model.commands import Command, Expire
 from piecework.kernel.model.evolve import LogBroken
-from piecework.kernel.model.ports import ConnectionTaken, Executions, Read, VersionConflict
+from piecework.kernel.model.ports.executions import Executions, Read, VersionConflict
+from piecework.kernel.model.ports.runners import ConnectionTaken
 from piecework.kernel.service.effects import Effect, follow
 from piecework.kernel.settings import KernelSettings
 from piecework.values import dataclass

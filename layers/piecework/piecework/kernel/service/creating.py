@@ -13,7 +13,8 @@ from piecework.kernel.decide.command import decide_new
 from piecework.kernel.errors import Conflict, DoorPaused
 from piecework.kernel.model.commands import Create, SendFailed
 from piecework.kernel.model.hosted import HOSTED
-from piecework.kernel.model.ports import Agents, Details, Executions
+from piecework.kernel.model.ports.agents import Agents
+from piecework.kernel.model.ports.executions import Details, Executions
 from piecework.kernel.model.state import Execution
 from piecework.kernel.service.assigning import FRESH_MS, RoundRobin
 from piecework.kernel.service.commits import Commits

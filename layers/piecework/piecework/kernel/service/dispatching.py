@@ -15,7 +15,8 @@ from typing import Final
 from piecework.kernel.model import commands
 from piecework.kernel.model.change_builder import Decision
 from piecework.kernel.model.changes import Change, QueuedJob
-from piecework.kernel.model.ports import Read, RunnerConnection, Runners
+from piecework.kernel.model.ports.executions import Read
+from piecework.kernel.model.ports.runners import RunnerConnection, Runners
 from piecework.kernel.model.state import Connection
 from piecework.kernel.service.commits import Commits
 from piecework.kernel.service.meeting import met

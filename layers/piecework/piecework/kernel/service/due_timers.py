@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from piecework.kernel.model import timers
 from piecework.kernel.model.commands import MoveClock, Recover
-from piecework.kernel.model.ports import Stores
+from piecework.kernel.model.ports.stores import Stores
 from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.service.assigning import RoundRobin, connected_at
 from piecework.kernel.service.commits import Commits

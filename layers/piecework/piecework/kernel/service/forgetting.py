@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from piecework.kernel.errors import Conflict, ServiceUnavailable
-from piecework.kernel.model.ports import Details, Executions, VersionConflict
+from piecework.kernel.model.ports.executions import Details, Executions, VersionConflict
 from piecework.kernel.model.state import Forgotten
 from piecework.values import replace
 

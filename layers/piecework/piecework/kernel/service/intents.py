@@ -10,7 +10,7 @@ from piecework.kernel.decide import intents as decide_intents
 from piecework.kernel.errors import Conflict
 from piecework.kernel.model.change_builder import Decision
 from piecework.kernel.model.commands import Intent, Report, TakeIntent
-from piecework.kernel.model.ports import Executions, Read, VersionConflict
+from piecework.kernel.model.ports.executions import Executions, Read, VersionConflict
 from piecework.kernel.model.state import Execution
 from piecework.kernel.policy.verdicts import Call, Verdict
 from piecework.kernel.policy.verdicts import Decision as Policy

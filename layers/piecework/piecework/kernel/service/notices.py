@@ -9,7 +9,7 @@ from piecework.durable.due import Due
 from piecework.jsons import Json, canonical
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model.notices import Notice, What, webhook_of
-from piecework.kernel.model.ports import Approval, Executions
+from piecework.kernel.model.ports.executions import Approval, Executions
 from piecework.values import dataclass
 from piecework.webhooks.deliveries import Delivery
 

@@ -12,7 +12,7 @@ from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model import payloads
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.hosted import is_hosted
-from piecework.kernel.model.ports import Details, Executions, Standing, Summary
+from piecework.kernel.model.ports.executions import Details, Executions, Standing, Summary
 from piecework.kernel.model.state import Execution, Status, Step, StepStatus
 from piecework.values import replace
 

@@ -29,17 +29,10 @@ from piecework.kernel.model.commands import (
 )
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.evolve import APPROVALS
-from piecework.kernel.model.ports import (
-    Approval,
-    Consumer,
-    Details,
-    Filter,
-    Read,
-    RunnerConnection,
-    Stores,
-    Summary,
-    VersionConflict,
-)
+from piecework.kernel.model.ports.agents import Consumer
+from piecework.kernel.model.ports.executions import Approval, Details, Filter, Read, Summary, VersionConflict
+from piecework.kernel.model.ports.runners import RunnerConnection
+from piecework.kernel.model.ports.stores import Stores
 from piecework.kernel.model.state import Execution, Pause, Status, Step
 from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.service.assigning import RoundRobin

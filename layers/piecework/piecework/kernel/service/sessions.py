@@ -3,7 +3,8 @@
 from piecework.kernel.decide import checks
 from piecework.kernel.errors import Invalid, SessionExpired, SessionNotFound
 from piecework.kernel.model.hosted import HOSTED
-from piecework.kernel.model.ports import Agents, Executions, Read
+from piecework.kernel.model.ports.agents import Agents
+from piecework.kernel.model.ports.executions import Executions, Read
 from piecework.kernel.model.state import Execution, Session
 
 

@@ -16,7 +16,7 @@ from piecework.aws.writes import ABSENT, Delete, Key, Put, Update, at, new_write
 from piecework.durable.due import Due, DueTimes
 from piecework.errors import Unavailable
 from piecework.kernel.model.due_times import AGENT_DUE, pair_id
-from piecework.kernel.model.ports import AgentQueue, Agents, Board, Consumer, Waiting
+from piecework.kernel.model.ports.agents import AgentQueue, Agents, Board, Consumer, Waiting
 from piecework.kernel.model.state import Pause
 from piecework.kernel.settings import NAME_KEPT_MS
 from piecework.kernel.store import keys, leases

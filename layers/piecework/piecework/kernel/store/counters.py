@@ -17,7 +17,7 @@ from typing import Final
 from piecework.aws.table import Table
 from piecework.aws.writes import Key, Update
 from piecework.kernel.model.metrics import FAMILIES, PARTED
-from piecework.kernel.model.ports import Counters
+from piecework.kernel.model.ports.stores import Counters
 from piecework.kernel.store import keys
 
 SLOTS: Final = 128  # more than environments that run commands at the same moment; /metrics reads the rows of all

@@ -14,7 +14,7 @@ from piecework.jsons.stored import known, record_of
 from piecework.kernel.model.changes import Decided, HistoryEntry, JobPush, Outcome, Push, QueuedJob, StepRecord
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.kept_answers import Approvals, Call, Kept
-from piecework.kernel.model.ports import Approval, Summary
+from piecework.kernel.model.ports.executions import Approval, Summary
 from piecework.kernel.model.questions import Question
 from piecework.kernel.model.state import (
     Blocked,

@@ -14,7 +14,7 @@ from piecework.aws.attributes import Item
 from piecework.aws.table import TRIES, Table
 from piecework.aws.writes import ABSENT, Key, at, new_write
 from piecework.errors import Unavailable
-from piecework.kernel.model.ports import RunnerConnection
+from piecework.kernel.model.ports.runners import RunnerConnection
 from piecework.kernel.model.state import Connection
 from piecework.kernel.store import keys, leases
 from piecework.kernel.store.outbox import empty

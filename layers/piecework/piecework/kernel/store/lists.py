@@ -10,7 +10,7 @@ from piecework.aws.attributes import Item
 from piecework.aws.table import Table
 from piecework.aws.writes import Key
 from piecework.jsons import Json
-from piecework.kernel.model.ports import Approval
+from piecework.kernel.model.ports.executions import Approval
 from piecework.kernel.store import keys
 from piecework.kernel.store.items import approval_from, decided_from, question_from
 from piecework.values import replace

@@ -7,7 +7,7 @@ from itertools import islice
 
 from piecework.aws.attributes import Item
 from piecework.aws.table import Table
-from piecework.kernel.model.ports import Message, Outbox
+from piecework.kernel.model.ports.executions import Message, Outbox
 from piecework.kernel.store import keys as kernel_keys
 from piecework.kernel.store.items import push_from
 

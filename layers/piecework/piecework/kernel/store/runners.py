@@ -18,7 +18,7 @@ from piecework.durable.due import Due, DueTimes
 from piecework.jsons.stored import known
 from piecework.kernel.model.changes import QueuedJob
 from piecework.kernel.model.due_times import RUNNER_DUE, pair_id
-from piecework.kernel.model.ports import RunnerConnection, Runners, ToolEntry
+from piecework.kernel.model.ports.runners import RunnerConnection, Runners, ToolEntry
 from piecework.kernel.model.state import Connection
 from piecework.kernel.store import keys, leases
 from piecework.kernel.store.items import queued_from

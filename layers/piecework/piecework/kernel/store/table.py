@@ -24,10 +24,9 @@ from piecework.kernel.model.changes import Change, HistoryEntry, IdempotencyReco
 from piecework.kernel.model.events import Event
 from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.payloads import emptied
-from piecework.kernel.model.ports import (
+from piecework.kernel.model.ports.executions import (
     Approval,
     Beside,
-    ConnectionTaken,
     Details,
     Executions,
     Filter,
@@ -38,6 +37,7 @@ from piecework.kernel.model.ports import (
     Summaries,
     VersionConflict,
 )
+from piecework.kernel.model.ports.runners import ConnectionTaken
 from piecework.kernel.model.state import Execution, Forgotten
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.store import keys

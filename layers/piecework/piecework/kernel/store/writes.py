@@ -13,7 +13,7 @@ from piecework.durable.due import Due
 from piecework.jsons import Json
 from piecework.kernel.model.changes import Change, JobPush, Push
 from piecework.kernel.model.due_times import EXECUTION_DUE
-from piecework.kernel.model.ports import Approval
+from piecework.kernel.model.ports.executions import Approval
 from piecework.kernel.model.state import Connection, Execution
 from piecework.kernel.model.timers import due_at, ends_at
 from piecework.kernel.settings import KernelSettings

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from piecework.kernel.model.changes import JobPush, Push
-from piecework.kernel.model.ports import Beside, Consumer, Executions, Message, Read, RunnerConnection, Stores
+from piecework.kernel.model.ports.agents import Consumer
+from piecework.kernel.model.ports.executions import Beside, Executions, Message, Read
+from piecework.kernel.model.ports.runners import RunnerConnection
+from piecework.kernel.model.ports.stores import Stores
 from piecework.kernel.model.state import Connection, Execution, Step, StepStatus
 from piecework.kernel.service.assigning import MOST_AT_ONCE, RoundRobin
 from piecework.kernel.service.dispatching import Queues

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from piecework.errors import PieceworkError
-from piecework.kernel.model.ports import Agents, Consumer, RunnerConnection, Runners
+from piecework.kernel.model.ports.agents import Agents, Consumer
+from piecework.kernel.model.ports.runners import RunnerConnection, Runners
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.push_streams import PushStream
 

@@ -19,7 +19,9 @@ from typing import Final, NamedTuple
 from piecework.durable.due import Due, DueTimes, Nudge
 from piecework.errors import Unavailable
 from piecework.kernel.model.due_times import AGENT_DUE, EXECUTION_DUE, RUNNER_DUE, pair_id, pair_of
-from piecework.kernel.model.ports import Consumer, RunnerConnection, Stores
+from piecework.kernel.model.ports.agents import Consumer
+from piecework.kernel.model.ports.runners import RunnerConnection
+from piecework.kernel.model.ports.stores import Stores
 from piecework.kernel.model.state import Connection
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.service import Kernel

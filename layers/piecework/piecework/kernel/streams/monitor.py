@@ -6,7 +6,7 @@ from typing import Final
 from piecework.errors import PieceworkError
 from piecework.kernel.errors import NotFound
 from piecework.kernel.model.events import TERMINAL, is_private
-from piecework.kernel.model.ports import Executions
+from piecework.kernel.model.ports.executions import Executions
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.push_streams import Step
 from piecework.kernel.wire.frames import event_body, frame

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from piecework.kernel.model.ports import Outbox, Stores
+from piecework.kernel.model.ports.executions import Outbox
+from piecework.kernel.model.ports.stores import Stores
 from piecework.kernel.model.state import Connection
 from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.dispatching import Queues

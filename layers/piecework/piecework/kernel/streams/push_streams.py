@@ -20,7 +20,9 @@ from functools import partial
 from typing import Final, Protocol
 
 from piecework.errors import PieceworkError, Unavailable
-from piecework.kernel.model.ports import Consumer, Message, Outbox, RunnerConnection
+from piecework.kernel.model.ports.agents import Consumer
+from piecework.kernel.model.ports.executions import Message, Outbox
+from piecework.kernel.model.ports.runners import RunnerConnection
 from piecework.kernel.service.meeting import met
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.hints import Named

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from piecework.kernel.errors import Invalid
-from piecework.kernel.model.ports import Place, Summaries, Summary
+from piecework.kernel.model.ports.executions import Place, Summaries, Summary
 
 LIST_BYTES: Final = 4_000_000  # of labels in one answer: it must fit the 6 MB of a function's, as base64
 NOT_OURS: Final = "the cursor is not one that this door has given"

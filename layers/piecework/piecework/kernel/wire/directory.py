@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from piecework.jsons import Json
 from piecework.kernel.errors import Invalid
-from piecework.kernel.model.ports import ToolEntry
+from piecework.kernel.model.ports.runners import ToolEntry
 from piecework.kernel.wire.views import tool_body
 
 PAGE_BYTES: Final = 4_000_000  # as JSON: it must fit the 6 MB of a function's answer, as base64

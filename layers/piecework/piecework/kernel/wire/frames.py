@@ -8,7 +8,7 @@ from piecework.jsons import Json
 from piecework.kernel.clocks import rfc3339
 from piecework.kernel.model.changes import HistoryEntry, JobPush, Outcome, Push, StepRecord
 from piecework.kernel.model.events import SCHEMA_VERSION, Event, shown
-from piecework.kernel.model.ports import Details
+from piecework.kernel.model.ports.executions import Details
 from piecework.kernel.model.state import StepStatus
 
 PRELUDE: Final = b"retry: 5000\n\n"

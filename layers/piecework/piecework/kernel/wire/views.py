@@ -12,7 +12,9 @@ from piecework.kernel.model.questions import HIDDEN, beginning
 if TYPE_CHECKING:
     from piecework.kernel.connected.lists import AgentShown, ConsumerShown, LinkShown, RunnerShown, Some
     from piecework.kernel.model.changes import Decided
-    from piecework.kernel.model.ports import Approval, Consumer, Details, RunnerConnection, Summary, ToolEntry
+    from piecework.kernel.model.ports.agents import Consumer
+    from piecework.kernel.model.ports.executions import Approval, Details, Summary
+    from piecework.kernel.model.ports.runners import RunnerConnection, ToolEntry
     from piecework.kernel.model.questions import Question
     from piecework.kernel.model.state import Forgotten, Pause
     from piecework.kernel.service.reasons import Reason

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from piecework.edge.http import Response
 from piecework.errors import BadRequest
 from piecework.jsons import Json
-from piecework.kernel.model.ports import Filter
+from piecework.kernel.model.ports.executions import Filter
 from piecework.kernel.service.bulk import COUNTED, OPEN
 from piecework.kernel.wire.views import execution_body, pause_body
 from piecework.ops.door import Asked

@@ -12,7 +12,8 @@ from piecework.jsons import Json
 from piecework.kernel.edge import moment
 from piecework.kernel.errors import NotFound
 from piecework.kernel.model.events import is_private
-from piecework.kernel.model.ports import Executions, Filter, Runners
+from piecework.kernel.model.ports.executions import Executions, Filter
+from piecework.kernel.model.ports.runners import Runners
 from piecework.kernel.model.questions import HIDDEN, SHOWN
 from piecework.kernel.needs import APPROVERS
 from piecework.kernel.service.reasons import Reasons

@@ -20,7 +20,7 @@ from typing import Final
 
 from piecework.edge.ports import Telemetry
 from piecework.edge.roles import Caller
-from piecework.kernel.model.ports import Executions
+from piecework.kernel.model.ports.executions import Executions
 from piecework.kernel.needs import APPROVERS
 from piecework.kernel.settings import KernelSettings
 from piecework.kernel.streams.monitor import Monitor

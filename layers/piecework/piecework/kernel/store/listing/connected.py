@@ -11,7 +11,8 @@ from itertools import islice
 from piecework.aws.table import PRIMARY, Table
 from piecework.kernel.connected.ports import Connections, Owner, Owners
 from piecework.kernel.errors import Invalid
-from piecework.kernel.model.ports import Board, RunnerConnection
+from piecework.kernel.model.ports.agents import Board
+from piecework.kernel.model.ports.runners import RunnerConnection
 from piecework.kernel.model.state import Step
 from piecework.kernel.store import keys
 from piecework.kernel.store.agents import board_from

@@ -16,7 +16,7 @@ from piecework.aws.table import Index, Part, Table
 from piecework.aws.writes import Key
 from piecework.jsons import Json
 from piecework.kernel.model.events import Event
-from piecework.kernel.model.ports import Filter, Place, Standing, Summaries, Summary
+from piecework.kernel.model.ports.executions import Filter, Place, Standing, Summaries, Summary
 from piecework.kernel.model.state import Execution, Status
 from piecework.kernel.store import keys
 from piecework.kernel.store.items import events_from, execution_from, row_from
