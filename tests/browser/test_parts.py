@@ -7,6 +7,8 @@ from tests.browser.seeds import HOSTILE
 
 pytestmark = pytest.mark.slow
 
+GROUNDS = {"light": "rgb(247, 248, 250)", "dark": "rgb(16, 20, 25)"}  # of tokens.css
+
 
 @pytest.fixture
 def page(open_console):
@@ -289,6 +291,18 @@ def test_an_execution_is_looked_at_no_longer_than_its_news_are_shown(page):
     """
 
     assert asked(page, "pages/deciding.js", body) == "ended" and len(looks) == 2
+
+
+@pytest.mark.parametrize(("systems", "other"), [("light", "dark"), ("dark", "light")])
+def test_colours_are_the_systems_until_a_theme_is_chosen(open_console, systems, other):
+    page = open_console("/now", color_scheme=systems)
+    expect(page.locator("body")).to_have_css("background-color", GROUNDS[systems])
+
+    page.get_by_role("button", name=f"Use the {other} theme").click()
+
+    expect(page.locator("body")).to_have_css("background-color", GROUNDS[other])
+    page.reload()
+    expect(page.locator("body")).to_have_css("background-color", GROUNDS[other])
 
 
 def test_the_theme_is_kept_and_the_keys_work(console, page):
