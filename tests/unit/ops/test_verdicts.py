@@ -277,6 +277,19 @@ def test_a_cursor_that_somebody_made_up_leads_nowhere_else(bench, cursor):
     assert all(entry["startTime"] >= START_MS - 30 * DAY_MS for entry in bench.logs.asked)
 
 
+@pytest.mark.parametrize("line", ["", ".line-9"])
+def test_a_cursor_that_is_ahead_of_until_counts_as_the_first_page(bench, line):
+    bench.logs.verdict(START_MS - 3_000, candidate_id="before")
+    bench.logs.verdict(START_MS - 2_000, candidate_id="at")
+    bench.logs.verdict(START_MS - 1_000, candidate_id="after")
+    until = {"until_ms": START_MS - 2_000}
+
+    page = bench.page(cursor=f"{START_MS}.1{line}", **until)
+
+    assert [item["candidate_id"] for item in page["items"]] == ["at", "before"]
+    assert page == bench.page(**until)
+
+
 def test_verdicts_are_for_those_who_may_read(bench):
     for ask in (bench.views.page, lambda caller, query: bench.views.of_execution(caller, "e-1", START_MS, query)):
         with pytest.raises(Forbidden):

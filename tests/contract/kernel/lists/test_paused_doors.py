@@ -1,9 +1,15 @@
 """A paused kernel door creates nothing, and everything that was created goes on."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from piecework.aws.rows.pauses import PausesRow
+from piecework.durable.pauses import Pause
+from piecework.errors import Paused
 from piecework.kernel.errors import DoorPaused
 from piecework.kernel.model.state import Status
+from piecework.kernel.wiring import KernelDoor
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.stage import KernelStage
 from tests.support.ops.pauses import Switch
@@ -67,3 +73,15 @@ def test_a_paused_executor_gets_no_executions_as_a_hosted_agent_and_connected_ag
         stage.create(agent_id="desk")
     assert stage.create(agent_id=AGENT)  # an agent that connects is not an executor
     assert stage.status(running) is Status.RUNNING
+
+
+def test_a_door_that_is_told_the_results_table_obeys_the_pauses_in_it(embedded_aws):
+    client, table = embedded_aws.client("dynamodb"), embedded_aws.new_table()
+    PausesRow(client, table).begin(Pause("executor:desk", START_MS, "mia", "x"))
+    door, untold = KernelDoor({"PIECEWORK_TABLE": table}), KernelDoor({})
+    vars(door)["clients"] = vars(untold)["clients"] = SimpleNamespace(dynamodb=client)
+
+    with pytest.raises(Paused, match="desk"):
+        door._admit("desk")
+    door._admit("triage")
+    untold._admit("desk")
