@@ -10,6 +10,7 @@ from tests.browser.axe import findings
 from tests.browser.conftest import screen
 from tests.browser.executions.looking import BEGAN_MS, EXECUTION, a_log, answer_with, lane, standing, types
 from tests.browser.seeds import HOSTILE
+from tests.browser.told_time import ToldTime
 
 pytestmark = pytest.mark.slow
 THEMES = ("light", "dark")
@@ -110,9 +111,11 @@ def test_a_killed_stream_says_so_and_goes_on_without_losing_or_doubling_an_event
     expect(page.locator("p.stream")).to_contain_text("so far")
 
 
-def test_a_hidden_page_has_no_stream_and_misses_nothing(desk, open_console):
+def test_a_hidden_page_has_no_stream_and_misses_nothing(console, desk, open_console):
     work = desk.work("shop")
-    page = open_console(f"/executions/{work.id}")
+    page = open_console()
+    time = ToldTime(page)
+    page.goto(f"{console.url}/console/executions/{work.id}")
     standing(page, "Live")
     hide = """(isHidden) => {
       Object.defineProperty(document, 'hidden', { configurable: true, get: () => isHidden });
@@ -125,7 +128,7 @@ def test_a_hidden_page_has_no_stream_and_misses_nothing(desk, open_console):
     opened = []
     page.on("request", lambda request: opened.append(request.url))
     desk.signal(work.id, "note", payload="unseen")
-    page.wait_for_timeout(2_500)
+    time.go_on(60, step=10)
     assert opened == []
 
     page.evaluate(hide, False)
@@ -324,17 +327,14 @@ def test_pages_ask_as_often_as_the_document_on_cost_says(console, open_console, 
     answer_with(page, events, "running")
     page.route("**/stream", lambda route: None)  # it stays open, and nothing happens
     page.route("**/ops/kernel/executions?**", lambda route: route.fulfill(json={"executions": [], "next_cursor": ""}))
-    page.clock.install()
+    time = ToldTime(page)
     page.goto(f"{console.url}/console{path}")
     page.clock.run_for(1_000)
     page.locator("#main h1").wait_for()
-    page.clock.pause_at(page.evaluate("Date.now()") / 1_000 + 1)  # from now on time passes only as told
+    time.stop()
     asked = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path.removeprefix("/ops/kernel")))
 
-    for _ in range(150):  # five minutes
-        page.clock.run_for(2_000)
-        page.wait_for_timeout(20)  # for what was asked to be answered
+    time.go_on(300, step=2)
 
-    rest = [path for path in asked if path != asked_for]  # of the page's begin, which may be a moment late
-    assert asked.count(asked_for) == times and len(rest) <= 2, asked
+    assert asked == [asked_for] * times

@@ -35,6 +35,12 @@ class Issuer(ThreadingHTTPServer):
         self.origin = console
         self.back, self.out = f"{console}/console/signed-in", f"{console}/console/signed-out"
 
+    def signed(self, lasts):
+        """An access token of the person that ends in so many seconds, or ended before so many."""
+        now = int(time.time())
+        claims = {"iss": self.url, "client_id": self.client, "aud": self.client}
+        return token(self.kid, iat=now + min(lasts, 0) - 1, exp=now + lasts, **claims, **self.person)
+
     def handle_error(self, *_):
         """A browser that left."""
 
@@ -88,9 +94,7 @@ class Handler(BaseHTTPRequestHandler):
         is_whole = all(asked.get(name) == value for name, value in exact.items()) and "client_secret" not in asked
         if not is_whole or time.time() > ends or made != challenge:
             return 400, {"error": "invalid_grant"}
-        now = int(time.time())
-        claims = {"iss": self.server.url, "client_id": self.server.client, "aud": self.server.client}
-        signed = token(self.server.kid, iat=now, exp=now + self.server.lasts, **claims, **self.server.person)
+        signed = self.server.signed(self.server.lasts)
         return 200, {"access_token": signed, "token_type": "Bearer", "expires_in": self.server.lasts}
 
     def out(self, asked):
