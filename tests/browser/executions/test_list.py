@@ -1,6 +1,7 @@
 """The list of executions: filters, what is new, pages, many cancelled at once."""
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -150,3 +151,20 @@ def test_the_search_finds_an_execution_by_its_id(desk, open_console):
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/executions/{made}")
     expect(page.locator("h1")).to_contain_text("Execution")
+
+
+def test_a_bar_of_executions_leads_to_exactly_those(open_console, desk):
+    label = f"batch:{desk.mark}"
+    for _ in range(3):
+        desk.create("shop", labels={"batch": desk.mark})
+    page = open_console(f"/executions?label={label}")
+    rows = page.locator("#main tbody tr")
+    expect(rows).to_have_count(3)
+    bars = page.get_by_role("list", name="Created, by time").get_by_role("link")
+    said = [bar.get_attribute("aria-label") for bar in bars.all()]
+    counts = [int(re.search(r": (\d+) pending", one)[1]) for one in said]
+    assert sum(counts) == 3
+    bars.first.click()
+
+    expect(rows).to_have_count(counts[0])
+    assert "created_after=" in page.url and "created_before=" in page.url and "label=" in page.url

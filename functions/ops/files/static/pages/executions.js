@@ -4,6 +4,7 @@ import { ApiError, get, part, post } from "../api.js";
 import { can } from "../auth.js";
 import { id, time } from "../format.js";
 import { ask } from "../parts/dialog.js";
+import { overTime } from "../parts/histogram.js";
 import { badge, empty, failure } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
@@ -83,12 +84,21 @@ function view(asked, listed, more, look) {
     <p class="quiet">The newest are looked at again every ${AGAIN_MS / 1_000} s while this page is visible${pages > 1 ? "; those below the first 50 are as they were when they were loaded" : ""}.</p>
     ${can("operator", "client") ? html`<p class="verbs"><button type="button" class="grave" @click=${() => cancelMany(asked, look)} ?disabled=${!isCancellable(asked)}
       aria-describedby="many">Cancel these…</button><span class="hint" id="many">${isCancellable(asked) ? "" : "To cancel many, choose an open status, an agent or a label, and no time."}</span></p>` : null}
+    ${rows.length > 1 ? byTime(rows, asked) : null}
     ${rows.length ? table({ name: "Executions", heads: ["execution", "status", "agent", "waits for, or failed", "labels", "created", "last change"], key: (row) => row.id,
       tone: (row) => (row.status === "failed" ? "bad" : row.status === "blocked" ? "wait" : undefined), cells }, rows) : null}
     ${rows.length || next || error || (isBusy && !pages) ? null : none(asked)}
     ${!rows.length && next ? empty("Nothing on these pages of the list", "The door reads a bounded number of rows at once. Go on for the rest.") : null}
     ${error ? failure(error, look) : null}
     <p class="more">${next ? html`<button type="button" @click=${more}>Load more</button>` : null}</p>`;
+}
+
+/** When the rows were created, by status; a bar leads to those of its time. @param {Row[]} rows @param {Record<string, string>} asked */
+function byTime(rows, asked) {
+  const came = rows.map((row) => ({ ms: Date.parse(row.created_at), state: row.status }));
+  const times = came.map(({ ms }) => ms);
+  return overTime({ name: "Created, by time", came, from: Math.min(...times), to: Math.max(...times) + 1, href: (from, to) =>
+    link("/executions", { ...asked, created_after: new Date(from).toISOString(), created_before: new Date(to).toISOString() }) });
 }
 
 /** @param {Row} row */

@@ -2,7 +2,8 @@
 /** Money of hired work by day: received, owed back, fees; and what is at risk now. Sums are of one network each. */
 import { get } from "../api.js";
 import { id, time } from "../format.js";
-import { networkName, sumsOf, usdc } from "../parts/money.js";
+import { inUsdc, networkName, sumsOf, usdc } from "../parts/money.js";
+import { histogram } from "../parts/histogram.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { html } from "../render.js";
@@ -135,7 +136,7 @@ function ofWeek(week) {
     const networks = Object.entries(ledger.totals_atomic ?? {});
     return (networks.length ? networks : [["", null]]).map(([network, sum]) => ({ ledger, network: String(network), sum }));
   });
-  return table({
+  return html`<div class="histograms">${receivedByDay(week)}</div>${table({
     name: "Days",
     heads: ["day", "network", "received", "owed back", "platform fees", "all of it"],
     key: ({ ledger, network }) => `${ledger.day}/${network}`,
@@ -145,5 +146,18 @@ function ofWeek(week) {
       ...(sum ? [usdc(sum.received), usdc(sum.refund_due), usdc(sum.platform_fee_due)] : ["–", "–", "–"]),
       ledger.error ? html`<span class="said bad">could not be read</span>` : { true: "yes", false: "no", null: "not known" }[String(ledger.is_complete)],
     ],
-  }, rows);
+  }, rows)}`;
+}
+
+/** What was received on each day, the oldest first, each network for itself: heights alone are rounded. @param {any[]} week */
+function receivedByDay(week) {
+  const days = week.filter(({ error }) => !error).reverse();
+  const networks = [...new Set(days.flatMap(({ totals_atomic }) => Object.keys(totals_atomic)))].sort();
+  return networks.map((network) => {
+    const bars = days.map(({ day, totals_atomic }) => {
+      const received = String(totals_atomic[network]?.received ?? "0");
+      return { said: `${day}: ${inUsdc(received)}`, href: link("/hired/money", { day }), parts: [{ tone: "good", size: Number(received) }] };
+    });
+    return html`<div><h3>Received, ${networkName(network)}</h3>${histogram(`Received on ${networkName(network)} by day`, bars, [days[0].day, days.at(-1).day])}</div>`;
+  });
 }

@@ -2,6 +2,7 @@
 /** Now: doors, what waits for people, what is in doubt or paused, how much comes, what has failed. All of it is a link. */
 import { get } from "../api.js";
 import { age, ago, count, id, time } from "../format.js";
+import { overTime } from "../parts/histogram.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { html } from "../render.js";
@@ -21,7 +22,8 @@ const MOST = 50; // of a kind that are counted
 /** @typedef {import("#ops").KernelExecutions} Executions */
 /** @typedef {import("#ops").KernelApprovals} Approvals */
 /** @template T @typedef {{ value?: T, error?: unknown }} Found */
-/** @typedef {{ many: number, isAll: boolean, sinceMs: number }} Rate */
+/** @typedef {{ ms: number, state: string }} Came */
+/** @typedef {{ many: number, isAll: boolean, sinceMs: number, untilMs: number, came: Came[] }} Rate */
 /** @typedef {{ status: Found<Status>, failed: Found<Pieces>, running: Found<Pieces>, doubts?: Found<Tasks>, approvals?: Found<Approvals>,
  *   broken?: Found<Executions>, rates?: Record<string, Found<Rate>> }} Known */
 
@@ -56,19 +58,30 @@ const found = (read) => read.then((value) => ({ value }), (error) => ({ error })
 /** How much of each kind came in the last hour; where the first page is full, in how long so many came.
  * @param {boolean} worker @param {boolean} kernel @param {AbortSignal} signal @returns {Promise<Record<string, Found<Rate>>>} */
 async function rates(worker, kernel, signal) {
-  const since = Date.now() - HOUR_MS;
+  const until = Date.now();
+  const since = until - HOUR_MS;
+  const asked = { since_ms: since, limit: MOST };
   /** @type {[string, Promise<Rate>][]} */
-  const asked = [["pieces", get("pieces", { since_ms: since, limit: MOST }, signal).then((page) => rate(page.items, page.next, "claimed_at_ms", since))]];
-  if (worker) asked.push(["tasks", get("tasks", { since_ms: since, limit: MOST }, signal).then((page) => rate(page.items, page.next, "created_at_ms", since))]);
-  if (kernel) asked.push(["executions", get("kernel/executions", { created_after: new Date(since).toISOString(), limit: MOST }, signal)
-    .then((page) => rate(page.executions, page.next_cursor, "created_at", since))]);
-  return Object.fromEntries(await Promise.all(asked.map(async ([name, read]) => [name, await found(read)])));
+  const reads = [["pieces", get("pieces", asked, signal).then((page) => rate(page.items.map(pieceCame), page.next, since, until))]];
+  if (worker) reads.push(["tasks", get("tasks", asked, signal).then((page) => rate(page.items.map(taskCame), page.next, since, until))]);
+  if (kernel) reads.push(["executions", get("kernel/executions", { created_after: new Date(since).toISOString(), limit: MOST }, signal)
+    .then((page) => rate(page.executions.map(executionCame), page.next_cursor, since, until))]);
+  return Object.fromEntries(await Promise.all(reads.map(async ([name, read]) => [name, await found(read)])));
 }
 
-/** @param {any[]} items the newest first @param {unknown} next @param {string} at @param {number} since @returns {Rate} */
-function rate(items, next, at, since) {
-  const last = items.at(-1)?.[at];
-  return next && last != null ? { many: items.length, isAll: false, sinceMs: typeof last === "number" ? last : Date.parse(last) } : { many: items.length, isAll: !next, sinceMs: since };
+/** @param {Pieces["items"][number]} piece @returns {Came} */
+const pieceCame = ({ claimed_at_ms, is_lapsed, state }) => ({ ms: claimed_at_ms ?? 0, state: is_lapsed ? "lapsed" : state });
+
+/** @param {Tasks["items"][number]} task @returns {Came} */
+const taskCame = ({ created_at_ms, state }) => ({ ms: created_at_ms, state });
+
+/** @param {Executions["executions"][number]} execution @returns {Came} */
+const executionCame = ({ created_at, status }) => ({ ms: Date.parse(created_at), state: status });
+
+/** @param {Came[]} came the newest first @param {unknown} next @param {number} since @param {number} until @returns {Rate} */
+function rate(came, next, since, until) {
+  const oldest = came.at(-1)?.ms;
+  return { many: came.length, isAll: !next, sinceMs: next && oldest ? oldest : since, untilMs: until, came };
 }
 
 /** @param {Known} known @param {number} at */
@@ -144,8 +157,13 @@ function paused({ paused, paused_agents, has_more_paused_agents }) {
 /** @param {Record<string, Found<Rate>>} rates */
 function ofRates(rates) {
   const pages = /** @type {Record<string, string>} */ ({ pieces: "/pieces", tasks: "/hired", executions: "/executions" });
-  return facts(Object.entries(rates).map(([name, { value }]) => row(name, link(pages[name]), value ? ofRate(value) : html`<span class="said bad">could not be read</span>`)));
+  return html`
+    ${facts(Object.entries(rates).map(([name, { value }]) => row(name, link(pages[name]), value ? ofRate(value) : html`<span class="said bad">could not be read</span>`)))}
+    <div class="histograms">${Object.entries(rates).map(([name, { value }]) => (value ? drawn(name, value) : null))}</div>`;
 }
+
+/** @param {string} name @param {Rate} rate */
+const drawn = (name, { came, sinceMs, untilMs }) => (came.length ? html`<div><h3>${name}</h3>${overTime({ name: `${name} by time`, came, from: sinceMs, to: untilMs })}</div>` : null);
 
 /** @param {Rate} rate */
 const ofRate = ({ many, isAll, sinceMs }) => (isAll ? `${many} in the last hour` : `the newest ${many} since ${ago(sinceMs)}`);

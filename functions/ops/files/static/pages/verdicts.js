@@ -2,6 +2,7 @@
 /** Recent verdicts of POST /verify: how many of each status and reason in a stretch of time, and which. A page is an address. */
 import { get } from "../api.js";
 import { exact, id, time } from "../format.js";
+import { overTime } from "../parts/histogram.js";
 import { badge, empty } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { html } from "../render.js";
@@ -61,6 +62,8 @@ function view(page, asked, cursor) {
     <section aria-labelledby="counts"><h2 id="counts">In this stretch of time</h2>
       <p class="quiet">${exact(window.since_ms)} to ${exact(window.until_ms)}. ${window.is_whole ? null : html`<strong>One moment of it held more than could be read.</strong>`}</p>
       <p>${STATUSES.map((status) => html`<a href=${link("/verdicts", { ...asked, status })}>${badge(status)}</a> ${counts[/** @type {"passed"} */ (status)]} `)}</p>
+      ${items.length ? overTime({ name: "Verdicts by time", from: window.since_ms, to: window.until_ms,
+        came: items.map(({ at_ms, verification_status }) => ({ ms: at_ms, state: verification_status })) }) : null}
       ${byReason(reasons, asked)}</section>
     <section aria-labelledby="which"><h2 id="which">Which</h2>
       ${items.length ? table(OF_TABLE, items) : none(next, asked)}

@@ -6,9 +6,12 @@ import { html } from "../render.js";
 const DECIMALS = 6;
 const NAMES = /** @type {Record<string, string>} */ ({ "eip155:8453": "base", "eip155:84532": "base-sepolia (test coins)" });
 
+/** A sum in USDC as a text, exact. @param {string} atomic */
+export const inUsdc = (atomic) => `${amount(atomic, DECIMALS)} USDC`;
+
 /** A sum in USDC, exact, with its atomic units on hover; null is not known. @param {string | null | undefined} atomic */
 export const usdc = (atomic) =>
-  atomic == null ? html`<span class="quiet" title="not known">?</span>` : html`<span class="sum" title=${`${atomic} atomic units`}>${amount(atomic, DECIMALS)} USDC</span>`;
+  atomic == null ? html`<span class="quiet" title="not known">?</span>` : html`<span class="sum" title=${`${atomic} atomic units`}>${inUsdc(atomic)}</span>`;
 
 /** A network by its name, beside how x402 names it. @param {string} network */
 export const networkName = (network) => (network ? `${NAMES[network] ?? "network"} ${network}` : "network not known");

@@ -11,8 +11,11 @@ const TONES = /** @type {Record<string, string>} */ ({
   ...Object.fromEntries(["waiting", "blocked", "pending", "uncertain", "lapsed", "in doubt", "unknown", "unpaid", "failed_transient", "stopped", "inconclusive", "require_approval", "paused"].map((state) => [state, "wait"])),
 });
 
+/** The tone of a state: good, bad, wait, busy or plain. @param {unknown} state */
+export const toneOf = (state) => TONES[String(state).toLowerCase()] ?? "plain";
+
 /** A state as a badge: its word, and a colour and a mark that do not carry the meaning alone. @param {unknown} state */
-export const badge = (state) => html`<span class="badge" data-tone=${TONES[String(state).toLowerCase()] ?? "plain"}>${state}</span>`;
+export const badge = (state) => html`<span class="badge" data-tone=${toneOf(state)}>${state}</span>`;
 
 /** Names and values. @param {[string, unknown][]} rows */
 export const facts = (rows) =>
