@@ -25,13 +25,14 @@ def a_log(*told):
     return [event_body(event) for event in events]
 
 
-def answer_with(page, events, status="completed"):
-    """The door has this execution; requests for its log are kept."""
+def answer_with(page, events, status="completed", **members):
+    """The door has this execution, with these members of its own; requests for its log are kept."""
     asked = []
     body = {
         **{"id": EXECUTION, "status": status, "agent_id": "writer", "labels": {}, "input": {"prompt": "write"}},
         **{"output": {"words": 3}, "error": None, "waiting_for": None, "again_of": None, "forgotten": None},
         **{"created_at": rfc3339(BEGAN_MS), "updated_at": rfc3339(BEGAN_MS + 9_000)},
+        **members,
     }
 
     def of_log(route):

@@ -2,11 +2,15 @@
 /**
  * Templates that escape by construction: html`<p class=${name}>${text}</p>`, shown by render(template, element).
  *
- * What stands in a hole is text, never markup. `@click=${f}` listens, `?disabled=${b}` switches an attribute, `.value=${v}`
+ * What stands in a hole is text, never markup, and what cannot be seen in it is written out (`text.js`), also in attributes that
+ * are read out or shown. A text that is read from the right stays by itself, in a <bdi>. `@click=${f}` listens, `?disabled=${b}` switches an attribute, `.value=${v}`
  * sets a property. Attributes `on…`, `style` and `srcdoc` are refused, and so is every address that is not http or https.
  */
+import { isTurning, seen } from "./text.js";
+
 const FOUND = /pw-hole-(\d+)\./g;
 const ADDRESSES = new Set(["href", "src", "action", "formaction", "xlink:href", "poster", "data", "ping", "cite"]);
+const SHOWN = /^(title|alt|label|placeholder|aria-.*)$/;
 const PROPERTIES = new Set(["value", "checked", "selected", "open", "indeterminate", "disabled"]);
 const REFUSED = /^[.?@]?(on.*|style|srcdoc)$/;
 // Only this module has the policy, and gives it the strings of templates alone.
@@ -115,7 +119,7 @@ function attribute(element, { name, pieces, holes }) {
     if (kind === "?") element.toggleAttribute(bare, Boolean(value));
     else if (kind === ".") /** @type {any} */ (element)[bare] === value || (/** @type {any} */ (element)[bare] = value);
     else if (value == null || (ADDRESSES.has(name) && !isAddress(value))) element.removeAttribute(name);
-    else element.setAttribute(name, value);
+    else element.setAttribute(name, SHOWN.test(name) ? seen(value) : value);
   };
 }
 
@@ -138,8 +142,10 @@ class Region {
       for (const part of this.shown.parts) part(value.values);
     } else if (value instanceof Node) this.shown === value || this.only(value);
     else {
-      const text = value == null || typeof value === "boolean" ? "" : String(value);
-      if (!(this.shown instanceof Text)) this.only(new Text(text));
+      const text = value == null || typeof value === "boolean" ? "" : seen(value);
+      if (isTurning(text)) {
+        if (this.shown?.localName !== "bdi" || this.shown.textContent !== text) this.only(Object.assign(document.createElement("bdi"), { textContent: text }));
+      } else if (!(this.shown instanceof Text)) this.only(new Text(text));
       else if (this.shown.data !== text) this.shown.data = text;
     }
   }

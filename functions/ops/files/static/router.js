@@ -5,6 +5,7 @@ import { refreshTimes } from "./format.js";
 import { failure } from "./parts/show.js";
 import { html, render } from "./render.js";
 import { ROUTES } from "./routes.js";
+import { seen } from "./text.js";
 
 export const CONSOLE = new URL("../../", import.meta.url).pathname; // ends with a slash
 
@@ -91,7 +92,7 @@ async function open(isMove) {
   let isNew = true;
   const show = (/** @type {unknown} */ content, /** @type {string} */ title) => {
     if (signal.aborted) return;
-    document.title = `${title} · Piecework`;
+    document.title = seen(`${title} · Piecework`);
     render(content, main);
     main.removeAttribute("aria-busy");
     if (isNew && isMove) scrollTo(0, 0), main.focus({ preventScroll: true });

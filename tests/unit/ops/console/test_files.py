@@ -213,3 +213,14 @@ def test_the_renderer_is_read_in_one_sitting():
     ]
 
     assert len(code) <= MOST_LINES
+
+
+def test_only_the_renderer_writes_texts_into_a_page():
+    """Else a text of a stranger could reach it with characters that nobody sees."""
+    writing = re.compile(
+        r"\.(?:textContent|innerText|outerText|title|ariaLabel) = |createTextNode|insertAdjacent|createAttribute"
+    )
+    ours = {"format.js": 1, "router.js": 1}  # a time anew; the title of the document
+    found = {name: len(writing.findall(data.decode())) for name, data in OURS.items() if name.endswith(".js")}
+
+    assert {name: count for name, count in found.items() if count} == ours

@@ -3,7 +3,7 @@
 import { get, post } from "../api.js";
 import { can } from "../auth.js";
 import { again } from "../parts/again.js";
-import { name, visible } from "../parts/arguments.js";
+import { name } from "../parts/arguments.js";
 import { askReason } from "../parts/dialog.js";
 import { badge, empty, failure, json } from "../parts/show.js";
 import { table } from "../parts/table.js";
@@ -83,7 +83,7 @@ function pauseOrResume(agent, signal) {
     isGrave: !holds,
     act: async ({ reason }) => {
       await post(`kernel/agents/${holds ? "resume" : "pause"}`, { agent_id: agent.agent_id, reason }, signal);
-      toast(`${visible(agent.agent_id)} ${holds ? "gets executions again" : "is paused"}`);
+      toast(`${agent.agent_id} ${holds ? "gets executions again" : "is paused"}`);
     },
   });
 }
@@ -124,18 +124,18 @@ const since = (since) => (since === null ? html`<span class="quiet" title="an ea
 /** @param {Agent} agent @param {Acts} acts */
 function agentCard(agent, acts) {
   const { agent_id, consumers, more_consumers, waiting, more_waiting, hosted, pause } = agent;
-  return html`<article class="card" aria-label=${`Agent ${visible(agent_id)}`}>
+  return html`<article class="card" aria-label=${`Agent ${agent_id}`}>
     <h2>${name(agent_id)} ${isPaused(agent) ? badge("paused") : null}</h2>
     ${pause && html`<p>${isPaused(agent)
-      ? html`Paused by ${name(pause.by)} ${moment(pause.at)}: <span class="said">${visible(pause.reason)}</span>`
-      : html`<span class="quiet">Last paused by ${name(pause.by)} ${moment(pause.at)}: <span class="said">${visible(pause.reason)}</span>;
-          resumed by ${name(pause.resumed_by)} ${moment(pause.resumed_at)}: <span class="said">${visible(pause.resumed_reason)}</span></span>`}</p>`}
+      ? html`Paused by ${name(pause.by)} ${moment(pause.at)}: <span class="said">${pause.reason}</span>`
+      : html`<span class="quiet">Last paused by ${name(pause.by)} ${moment(pause.at)}: <span class="said">${pause.reason}</span>;
+          resumed by ${name(pause.resumed_by)} ${moment(pause.resumed_at)}: <span class="said">${pause.resumed_reason}</span></span>`}</p>`}
     <dl class="facts">
       <div><dt>waiting</dt><dd>${waiting}${more_waiting ? " or more" : ""} executions</dd></div>
       ${hosted && html`<div><dt>hosted work</dt><dd>${work(hosted)}</dd></div>`}
     </dl>
     ${consumers.length ? table({
-      name: `Connections of ${visible(agent_id)}`,
+      name: `Connections of ${agent_id}`,
       heads: ["consumer", "state", "since", "lease until", "works on"],
       key: (one) => one.consumer_id,
       cells: (one) => [name(one.consumer_id), connection(one), since(one.since), moment(one.lease_until), work(one)],
@@ -148,10 +148,10 @@ function agentCard(agent, acts) {
 
 /** @param {Runner} runner */
 function runnerCard({ runner_id, connections, more_connections }) {
-  return html`<article class="card" aria-label=${`Runner ${visible(runner_id)}`}>
+  return html`<article class="card" aria-label=${`Runner ${runner_id}`}>
     <h2>${name(runner_id)}</h2>
     ${connections.length ? table({
-      name: `Connections of ${visible(runner_id)}`,
+      name: `Connections of ${runner_id}`,
       heads: ["consumer", "state", "since", "lease until", "job", "tools"],
       key: (one) => one.consumer_id,
       cells: (one) => [
@@ -177,7 +177,7 @@ function tools(items) {
     key: (tool) => tool.id,
     cells: (tool) => [
       html`<a href=${link("/policy", { tool: tool.id })}>${name(tool.id)}</a>`,
-      html`<span class="said">${visible(tool.description)}</span>`,
+      html`<span class="said">${tool.description}</span>`,
       name(tool.runner_id),
       moment(tool.registered_at),
       html`<details><summary>schema</summary>${json(tool.input_schema, "the schema")}</details>`,

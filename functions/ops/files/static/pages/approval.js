@@ -3,7 +3,7 @@
 import { part } from "../api.js";
 import { who } from "../auth.js";
 import { again } from "../parts/again.js";
-import { callArguments, name, visible } from "../parts/arguments.js";
+import { callArguments, name } from "../parts/arguments.js";
 import { badge, copy, facts, failure } from "../parts/show.js";
 import { html } from "../render.js";
 import { link } from "../router.js";
@@ -18,7 +18,7 @@ const AGAIN_MS = 3_000;
 export async function open({ params, show, signal }) {
   let approval = await load(params.execution, params.step, signal);
   let [outcome, problem] = [/** @type {import("./deciding.js").Outcome | null} */ (null), /** @type {unknown} */ (null)];
-  const draw = () => signal.aborted || show(view(approval, outcome, problem, answer), `${visible(approval.tool_id)} · ${title}`);
+  const draw = () => signal.aborted || show(view(approval, outcome, problem, answer), `${approval.tool_id} · ${title}`);
   const look = async () => {
     if (approval.state !== "waiting") return;
     await load(params.execution, params.step, signal).then((found) => ((approval = found), (problem = null)), (error) => (problem = error));
@@ -60,7 +60,7 @@ function view(approval, outcome, problem, answer) {
     ${facts([
       ["agent", name(agent_id)],
       ["rule", name(approval.rule_id)],
-      ["why", approval.reason === null ? html`<span class="quiet">–</span>` : html`<span class="said">${visible(approval.reason)}</span>`],
+      ["why", approval.reason === null ? html`<span class="quiet">–</span>` : html`<span class="said">${approval.reason}</span>`],
       ["asked by", name(approval.asked_by)],
       ["since", moment(approval.since)],
       ["until", deadline(approval)],
@@ -69,7 +69,7 @@ function view(approval, outcome, problem, answer) {
     ])}
     <section aria-labelledby="arguments"><h2 id="arguments">Arguments</h2>
       ${callArguments(approval.arguments)}
-      ${approval.arguments.shown === "private" ? html`<p class="said quiet">You are signed in${who()?.name ? html` as ${visible(who()?.name)}` : null} with ${who()?.roles.join(", ") || "no role"}.
+      ${approval.arguments.shown === "private" ? html`<p class="said quiet">You are signed in${who()?.name ? html` as ${who()?.name}` : null} with ${who()?.roles.join(", ") || "no role"}.
         Each look of an approver is logged.</p>` : null}</section>
     ${isOpen && mayAnswer() ? html`<p class="verbs">
       <button type="button" class="main" @click=${() => answer(true)}>Grant…</button>

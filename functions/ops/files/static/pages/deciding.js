@@ -3,7 +3,7 @@
 import { ApiError, get, getExact, part, post } from "../api.js";
 import { can, who } from "../auth.js";
 import { exact, time } from "../format.js";
-import { callArguments, isWhole, name, visible } from "../parts/arguments.js";
+import { callArguments, isWhole, name } from "../parts/arguments.js";
 import { ask } from "../parts/dialog.js";
 import { badge } from "../parts/show.js";
 import { html } from "../render.js";
@@ -64,7 +64,7 @@ export function answerOf({ answer, state }) {
   if (!answer) return state === "cancelled" ? badge("cancelled") : badge("waiting");
   const word = answer.timed_out ? html`${badge("denied")} nobody answered in time` : badge(answer.approved ? "granted" : "denied");
   return html`${word} ${answer.by ? html`by ${name(answer.by)}` : null} ${moment(answer.at)}
-    ${answer.reason ? html`<br><span class="said">“${visible(answer.reason)}”</span>` : null}`;
+    ${answer.reason ? html`<br><span class="said">“${answer.reason}”</span>` : null}`;
 }
 
 /** Ask whether to grant or deny, with the call before one's eyes; then do it. Null if the person says no.
@@ -121,8 +121,8 @@ function standing({ answer, state }) {
   if (!answer) return state === "cancelled" ? "It was cancelled unanswered." : "";
   if (answer.timed_out) return `It was denied at ${exact(Date.parse(answer.at))}, because nobody answered in time.`;
   const mine = answer.by === `ops:${who()?.name || "anonymous"}`;
-  const why = answer.reason ? `: “${visible(answer.reason)}”` : "";
-  return `${mine ? "You" : visible(answer.by ?? "Somebody")} ${said(answer.approved)} it at ${exact(Date.parse(answer.at))}${why}. That stands.`;
+  const why = answer.reason ? `: “${answer.reason}”` : "";
+  return `${mine ? "You" : answer.by ?? "Somebody"} ${said(answer.approved)} it at ${exact(Date.parse(answer.at))}${why}. That stands.`;
 }
 
 /** Look at an outcome's execution until it has ended, as long as it is shown. @param {Outcome} found @param {() => void} draw
@@ -149,8 +149,8 @@ export function news(found) {
   return html`<div class=${isOurs ? "news" : "news other"} role=${isOurs ? "status" : "alert"}>
     <p><strong class="said">${found.news}</strong> <a href=${pageOf(approval)}>${name(approval.tool_id)}</a></p>
     <p><a href=${executionPage(approval.execution_id)}>The execution</a> ${execution ? badge(execution.status) : html`<span class="quiet">…</span>`}
-      ${execution?.waiting_for ? html`<span class="said quiet">${visible(execution.waiting_for)}</span>` : null}
-      ${execution?.error ? html`<span class="said bad">${visible(execution.error)}</span>` : null}
+      ${execution?.waiting_for ? html`<span class="said quiet">${execution.waiting_for}</span>` : null}
+      ${execution?.error ? html`<span class="said bad">${execution.error}</span>` : null}
       ${problem ? html`<span class="said bad">${problem instanceof Error ? problem.message : "It cannot be read."}</span>` : null}</p>
   </div>`;
 }

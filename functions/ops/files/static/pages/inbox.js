@@ -3,7 +3,7 @@
 import { getExact } from "../api.js";
 import { who } from "../auth.js";
 import { again } from "../parts/again.js";
-import { callArguments, name, visible } from "../parts/arguments.js";
+import { callArguments, name } from "../parts/arguments.js";
 import { empty, failure } from "../parts/show.js";
 import { each, html } from "../render.js";
 import { go, link } from "../router.js";
@@ -101,7 +101,7 @@ function view(state, isHistory, acts) {
     </p>
     ${isHistory ? null : html`<p class="quiet">${mayAnswer()
       ? html`<kbd>j</kbd> <kbd>k</kbd> choose, <kbd>y</kbd> grant, <kbd>x</kbd> deny, <kbd>Enter</kbd> opens. Nothing is decided without a question.`
-      : html`You may look${who()?.name ? html`, ${visible(who()?.name)}` : null}. Answering needs the role <code>approver</code>.`}</p>`}
+      : html`You may look${who()?.name ? html`, ${who()?.name}` : null}. Answering needs the role <code>approver</code>.`}</p>`}
     ${each(state.outcomes, (found) => idOf(found.approval), news)}
     ${state.problem ? failure(state.problem, acts.look) : null}
     <p class="unseen" role="status">${state.isThere && !isHistory ? `${state.items.length}${state.next ? " or more" : ""} wait for a person` : null}</p>
@@ -112,13 +112,13 @@ function view(state, isHistory, acts) {
 
 /** @param {Approval} one @param {boolean} isChosen @param {boolean} isHistory @param {Acts} acts */
 function card(one, isChosen, isHistory, acts) {
-  return html`<article class="card" data-chosen=${isChosen ? "yes" : null} aria-label=${`${visible(one.tool_id)} for ${visible(one.agent_id)}`}
+  return html`<article class="card" data-chosen=${isChosen ? "yes" : null} aria-label=${`${one.tool_id} for ${one.agent_id}`}
       @click=${() => acts.choose(one)}>
     <h2><a href=${pageOf(one)}>${name(one.tool_id)}</a> <span class="quiet">wanted by</span> ${name(one.agent_id)}</h2>
     ${isHistory ? html`<p>${answerOf(one)}</p>` : null}
     ${callArguments(one.arguments)}
     <dl class="facts">
-      <div><dt>rule</dt><dd>${name(one.rule_id)} <span class="said">${one.reason === null ? null : visible(one.reason)}</span></dd></div>
+      <div><dt>rule</dt><dd>${name(one.rule_id)} <span class="said">${one.reason === null ? null : one.reason}</span></dd></div>
       <div><dt>since</dt><dd>${moment(one.since)}</dd></div>
       ${isHistory ? null : html`<div><dt>until</dt><dd>${deadline(one)}</dd></div>`}
       <div><dt>asked by</dt><dd>${name(one.asked_by)}</dd></div>

@@ -1,7 +1,7 @@
 // @ts-check
 /** The deployed policy, and what each of its rules says of a call: one that is pasted, or that of a step. */
 import { get, part, post } from "../api.js";
-import { isRounded, name, visible } from "../parts/arguments.js";
+import { isRounded, name } from "../parts/arguments.js";
 import { badge, copy, empty, facts, failure } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { each, html } from "../render.js";
@@ -90,7 +90,7 @@ function view(policy, call, verdict, problem, evaluate) {
   return html`
     <h1>Policy</h1>
     ${policy.problem === null ? null : html`<div class="failed" role="alert"><p><strong>The deployed policy does not load, so calls are refused:</strong></p>
-      <p class="said">${visible(policy.problem)}</p></div>`}
+      <p class="said">${policy.problem}</p></div>`}
     <section aria-labelledby="ask"><h2 id="ask">What would it say?</h2>
       <form class="call" @submit=${evaluate} aria-label="A call">
         <p class="field"><label for="agent">Agent</label><input id="agent" name="agent_id" required maxlength="256" .value=${call.agent_id} autocomplete="off" spellcheck="false"></p>
@@ -114,14 +114,14 @@ function view(policy, call, verdict, problem, evaluate) {
 
 /** @param {Policy["files"][number]} file */
 function file({ name, text }) {
-  return html`<figure class="code"><figcaption>${visible(name)} ${copy(text, "the file")}</figcaption><pre tabindex="0">${text}</pre></figure>`;
+  return html`<figure class="code"><figcaption>${name} ${copy(text, "the file")}</figcaption><pre tabindex="0">${text}</pre></figure>`;
 }
 
 /** @param {Verdict} verdict */
 function answer({ decision, reason, rule_id, timeout_ms, rate_limit, wait, is_private, rules }) {
   const rows = rules.map((rule, at) => ({ ...rule, at }));
   return html`<div class="verdict" role="status">
-    <h3>${badge(decision)} by ${name(rule_id)} <span class="said">${visible(reason)}</span></h3>
+    <h3>${badge(decision)} by ${name(rule_id)} <span class="said">${reason}</span></h3>
     ${facts([
       ["rate limit", rate_limit ? `${rate_limit.max} in ${rate_limit.window}; not taken from by this question` : "none"],
       ["waits", wait ? `${wait.timeout}, then ${wait.on_timeout === "fail" ? "the execution fails" : "it is denied"}` : "–"],
@@ -137,7 +137,7 @@ function answer({ decision, reason, rule_id, timeout_ms, rate_limit, wait, is_pr
         name(rule.id),
         rule.priority,
         rule.matches ? html`<strong>matches, and decides</strong>` : html`<span class="quiet">does not match</span>`,
-        rule.problems.length ? html`<ul class="plain">${rule.problems.map(({ condition, problem }) => html`<li><code>${visible(condition)}</code> ${visible(problem)}</li>`)}</ul>` : "–",
+        rule.problems.length ? html`<ul class="plain">${rule.problems.map(({ condition, problem }) => html`<li><code>${condition}</code> ${problem}</li>`)}</ul>` : "–",
       ],
     }, rows) : html`<p class="quiet">No rule was tried: this is the default.</p>`}
     ${rows.length && !rows.some((rule) => rule.matches) ? html`<p class="quiet">No rule matches: this is the default.</p>` : null}

@@ -1,6 +1,7 @@
 // @ts-check
 /** A call as one decides on it: each value of its arguments exactly, what is invisible made visible, what is left out said. */
 import { html } from "../render.js";
+import { visible } from "../text.js";
 import { json } from "./show.js";
 
 /** @typedef {import("#ops").KernelApproval["arguments"]} Arguments */
@@ -8,13 +9,6 @@ import { json } from "./show.js";
 const DEEPEST = 5; // tables within tables
 const MOST_ROWS = 500; // of all tables of a call
 const LONG = /\d{16}|\de[+-]?\d/i; // more digits than JavaScript keeps, or an exponent
-// Control and format characters, other spaces, lone surrogates: a reader would not see them, or see another text.
-const UNSEEN = /(?![\n\t ])[\p{Cc}\p{Cf}\p{Cs}\p{Zs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]/gu;
-
-/** A text in which characters that cannot be seen, or that turn others round, are written as ⟦U+202E⟧. @param {unknown} text */
-export function visible(text) {
-  return String(text).replace(UNSEEN, (found) => `⟦U+${/** @type {number} */ (found.codePointAt(0)).toString(16).toUpperCase().padStart(4, "0")}⟧`);
-}
 
 /** The name of a tool, an agent or a rule, as one word that nothing around it can change. @param {unknown} text */
 export const name = (text) => (text == null ? html`<span class="quiet">–</span>` : html`<bdi class="id"><code>${visible(text)}</code></bdi>`);

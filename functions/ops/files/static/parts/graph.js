@@ -1,5 +1,7 @@
 // @ts-check
 /** A task's states as a picture: all that may follow which, where it stands, where it was and where it may go. */
+import { visible } from "../text.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDE, HIGH] = [152, 34];
 
@@ -107,6 +109,6 @@ function box(state, kind) {
 /** @param {string} name @param {Record<string, string | number>} attributes */
 function made(name, attributes) {
   const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, visible(value));
   return element;
 }
