@@ -9,7 +9,6 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from unittest import mock
 from uuid import uuid4
 
@@ -36,19 +35,6 @@ pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clo
 
 
 Handle = Callable[[dict[str, Json], object], Json]  # a function's entry point
-ONE = {"AttributeDefinitions": [("pk", "S")], "KeySchema": [("pk", "HASH")]}
-TWO = {"AttributeDefinitions": [("pk", "S"), ("sk", "S")], "KeySchema": [("pk", "HASH"), ("sk", "RANGE")]}
-
-
-def new_table(dynamodb: Any, shape: dict[str, list[tuple[str, str]]]) -> str:
-    name = f"table-{uuid4().hex}"
-    dynamodb.create_table(
-        TableName=name,
-        AttributeDefinitions=[{"AttributeName": n, "AttributeType": t} for n, t in shape["AttributeDefinitions"]],
-        KeySchema=[{"AttributeName": n, "KeyType": t} for n, t in shape["KeySchema"]],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    return name
 
 
 @dataclass
@@ -102,13 +88,13 @@ class Context:
 
 @pytest.fixture(scope="module")
 def door(embedded_aws):
-    dynamodb, sqs = embedded_aws.client("dynamodb"), embedded_aws.client("sqs")
+    sqs = embedded_aws.client("sqs")
     with stub_facilitator() as stub, contextlib.ExitStack() as stack:
         variables = {
             **embedded_aws.variables,
-            "PIECEWORK_CONTRACTS_TABLE": new_table(dynamodb, ONE),
-            "PIECEWORK_WORK_TABLE": new_table(dynamodb, TWO),
-            "PIECEWORK_DUE_TABLE": new_table(dynamodb, TWO),
+            "PIECEWORK_CONTRACTS_TABLE": embedded_aws.new_table("ContractsTable"),
+            "PIECEWORK_WORK_TABLE": embedded_aws.new_table("WorkTable"),
+            "PIECEWORK_DUE_TABLE": embedded_aws.new_table("DueTable"),
             "PIECEWORK_BUCKET": embedded_aws.new_bucket(),
             "FACILITATOR_URL": stub.url,
             "BASE_RPC_URL": stub.rpc_url,

@@ -1,10 +1,11 @@
 """A payment that a worker over the embedded AWS's own tables could not tell anything about."""
 
 import time
-from typing import Any
 
 from local.facilitator.server import StubFacilitator
 from piecework.aws.due_table import DueTable
+from piecework.aws.transport.dynamodb import DynamoDB
+from piecework.jsons import Json
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.executions_table import ExecutionsTable
 from tests.support.fakes import FakeClock
@@ -12,11 +13,11 @@ from tests.support.worker.stage import BODY, Stage
 
 EARLIER_MS = 3 * 3_600_000  # the worker's clock begins so long ago: what is unresolved took its time
 TABLES = ("piecework-contracts", "piecework-work", "piecework-due")
-HOOKED = {"callbacks": {"webhook_url": "https://seeker.invalid/hook"}}
+HOOKED: dict[str, Json] = {"callbacks": {"webhook_url": "https://seeker.invalid/hook"}}
 
 
 def doubtful(
-    client: Any, facilitator: StubFacilitator, word: str = "lost-cut", tables: tuple[str, ...] = TABLES
+    client: DynamoDB, facilitator: StubFacilitator, word: str = "lost-cut", tables: tuple[str, ...] = TABLES
 ) -> str:
     """The id of a contract whose settlement ended so and is unresolved by now; the node answers again."""
     contracts, work, due = tables

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 from local.facilitator.server import StubFacilitator
 from tests.support.fakes import FakeClock
@@ -45,9 +44,9 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def real_time_stage(facilitator: StubFacilitator, **options: Any) -> Stage:
+def real_time_stage(facilitator: StubFacilitator, ports: dict[str, object] | None = None) -> Stage:
     """A stage whose clock stands at the present, as stock clients sign with the real one."""
-    return Stage(facilitator, clock=FakeClock(int(time.time() * 1000)), **options)
+    return Stage(facilitator, clock=FakeClock(int(time.time() * 1000)), ports=ports)
 
 
 @contextmanager

@@ -6,11 +6,12 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 from unittest import mock
 
+from piecework.jsons import Json
 from tests.support.worker.contracts import WORKER_AGENT_ID, WORKER_WALLET
 
 PUBLIC_BASE_URL = "https://w.example/hire"
@@ -39,7 +40,7 @@ class Answer:
     headers: dict[str, str]
     text: str
 
-    def json(self) -> Any:
+    def json(self) -> Json:
         return json.loads(self.text)
 
 
@@ -54,19 +55,19 @@ class Context:
 class Handler:
     """One function of the worker door."""
 
-    handle: Any
+    handle: Callable[[dict[str, Json], Context], dict[str, Json]]
 
     def __call__(
         self,
         method: str,
         path: str,
-        body: Any = None,
+        body: Json | bytes = None,
         *,
         resource: str | None = None,
         params: dict[str, str] | None = None,
         headers: dict[str, list[str]] | None = None,
         source: str = "127.0.0.1",
-        context: dict[str, Any] | None = None,
+        context: dict[str, Json] | None = None,
     ) -> Answer:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         event = {
@@ -93,7 +94,7 @@ def handler(module: str, aws_variables: dict[str, str], **variables: str) -> Ite
 
 
 @contextlib.contextmanager
-def worker_function(name: str, **parts: Any) -> Iterator[Any]:
+def worker_function(name: str, **parts: object) -> Iterator[ModuleType]:
     """The module of a function, imported anew; `parts` take the place of its door's own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIECEWORK_", "AWS_"))}
     with mock.patch.dict(os.environ, {**kept, **VARIABLES, **PLACES}, clear=True):

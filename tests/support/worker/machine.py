@@ -13,13 +13,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from local.facilitator.server import StubFacilitator
+from piecework.jsons import Json
 from piecework.worker.chain.networks import BASE
 from tests.support.machine import EXECUTORS, ROOT, Gateways, RunningGateway
 from tests.support.worker.contracts import WORKER_AGENT_ID, WORKER_WALLET, a_contract
@@ -49,13 +49,13 @@ class RunningWorker:
     def http(self) -> httpx.Client:
         return self.gateway.http
 
-    def contract(self, executor: str | None = None, **changes: Any) -> str:
+    def contract(self, executor: str | None = None, **changes: Json) -> str:
         """Register a contract; returns its id."""
         answer = self.register(executor, **changes)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["contract_id"])
 
-    def register(self, executor: str | None = None, **changes: Any) -> httpx.Response:
+    def register(self, executor: str | None = None, **changes: Json) -> httpx.Response:
         """POST /contracts."""
         wanted = {"task__requirements": [executor]} if executor else {}
         document = a_contract(
@@ -63,7 +63,7 @@ class RunningWorker:
         )
         return self.http.post("/contracts", json={"contract": document})
 
-    def execute(self, contract_id: str, body: Any, *, pay: bool = True) -> httpx.Response:
+    def execute(self, contract_id: str, body: Json, *, pay: bool = True) -> httpx.Response:
         """POST /execute, as a stock client does: unpaid first, then with the payment that was asked for."""
         headers = {"X-Contract-ID": contract_id}
         answer = self.http.post("/execute", json=body, headers=headers)
@@ -71,14 +71,14 @@ class RunningWorker:
             answer = self.http.post("/execute", json=body, headers=headers | payment(answer))
         return answer
 
-    def hire(self, executor: str | None, body: Any, **changes: Any) -> Hired:
+    def hire(self, executor: str | None, body: Json, **changes: Json) -> Hired:
         """A contract with its paid task."""
         contract_id = self.contract(executor, **changes)
         answer = self.execute(contract_id, body)
         assert answer.status_code in (200, 202), answer.text
         return Hired(contract_id, answer.json()["task_id"], answer)
 
-    def task(self, hired: Hired) -> Any:
+    def task(self, hired: Hired) -> Json:
         """The task as polling tells it."""
         return self.http.get(f"/tasks/{hired.task_id}", headers={"X-Contract-ID": hired.contract_id}).json()
 

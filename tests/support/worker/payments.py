@@ -4,12 +4,12 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from piecework.edge.http import Request
+from piecework.jsons import Json
 from piecework.worker.chain.exchange import Answer
 from piecework.worker.chain.networks import BASE, NETWORKS, Network
 from piecework.worker.payment.payments import Authorization, Payment, read_payment
@@ -64,7 +64,7 @@ def some_terms(contract: PricedContract = CONTRACT, *, settle_before: bool = Fal
     return PaymentTerms.of(contract, None, BASE_URL, settle_before)
 
 
-def typed_data(authorization: Mapping[str, str], network: Network, **domain: Any) -> dict[str, Any]:
+def typed_data(authorization: Mapping[str, str], network: Network, **domain: Json) -> dict[str, Json]:
     """The EIP-712 message of an authorization."""
     return {
         "types": TYPES,
@@ -89,10 +89,10 @@ def signed_payload(
     version: int = 2,
     key: str = SEEKER_KEY,
     now: int = NOW_S,
-    domain: Mapping[str, Any] | None = None,
-    accepted: Mapping[str, Any] | None = None,
+    domain: Mapping[str, Json] | None = None,
+    accepted: Mapping[str, Json] | None = None,
     **changes: str,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """A PaymentPayload as a stock client makes it; `changes` are members of the authorization, named as on the wire
     except `from_`."""
     authorization = {
@@ -112,18 +112,18 @@ def signed_payload(
     return {"x402Version": 2, "accepted": {**terms.entry(2), **(accepted or {})}, "payload": payload}
 
 
-def header(document: Any) -> str:
+def header(document: Json | bytes) -> str:
     """A document as a payment header."""
     raw = document if isinstance(document, bytes) else json.dumps(document).encode()
     return base64.b64encode(raw).decode()
 
 
-def decoded(value: str) -> Any:
+def decoded(value: str) -> Json:
     """What a payment header of ours says."""
     return json.loads(base64.b64decode(value, validate=True))
 
 
-def a_payment(terms: PaymentTerms | None = None, **changes: Any) -> Payment:
+def a_payment(terms: PaymentTerms | None = None, **changes: Json) -> Payment:
     return read_payment(signed_payload(terms or some_terms(), **changes))
 
 
@@ -134,23 +134,23 @@ def a_request(headers: Mapping[str, str | list[str]]) -> Request:
     return Request.from_event(event, lambda: 29_000)
 
 
-def an_authorization(**changes: Any) -> Authorization:
+def an_authorization(**changes: Json) -> Authorization:
     signed = Authorization(SEEKER, WORKER, 5_000_000, 0, NOW_S + 900, NONCE)
     return replace(signed, **changes)
 
 
-def answered(status: int = 200, **document: Any) -> Answer:
+def answered(status: int = 200, **document: Json) -> Answer:
     return Answer(status, document)
 
 
-def settled(**changes: Any) -> Answer:
+def settled(**changes: Json) -> Answer:
     """An answer of `/settle` that says the payment went through."""
     status = changes.pop("status", 200)
     success = {"success": True, "transaction": HASH, "network": BASE.caip2, "payer": SEEKER}
     return answered(status, **{**success, **changes})
 
 
-def refused(reason: str, transaction: str = "", **changes: Any) -> Answer:
+def refused(reason: str, transaction: str = "", **changes: Json) -> Answer:
     """An answer of `/settle` that says no."""
     return settled(success=False, errorReason=reason, transaction=transaction, **changes)
 
