@@ -46,18 +46,23 @@ def add(commands: "Commands") -> None:
     showing.set_defaults(run=show_payment)
     resolving = group.add_parser("resolve", help="decide an unresolved payment")
     resolving.add_argument("contract", help="the contract's id")
-    word = resolving.add_mutually_exclusive_group(required=True)
+    add_word(resolving)
+    resolving.add_argument("--reason", metavar="WHY", help="why you decide so; the record keeps it")
+    resolving.set_defaults(run=resolve)
+
+
+def add_word(parser: argparse.ArgumentParser) -> None:
+    """The decision on a payment in doubt: `--paid TRANSACTION` or `--not-paid`, and `--override CONTRACT`."""
+    word = parser.add_mutually_exclusive_group(required=True)
     word.add_argument("--paid", metavar="TRANSACTION", help="this transaction paid: release the result")
     word.add_argument(
         "--not-paid", action="store_true", help="the payment was not taken: let the seeker sign a new one"
     )
-    resolving.add_argument(
+    parser.add_argument(
         "--override",
         metavar="CONTRACT",
         help="the contract's id once more, to decide although the chain does not show it",
     )
-    resolving.add_argument("--reason", metavar="WHY", help="why you decide so; the record keeps it")
-    resolving.set_defaults(run=resolve)
 
 
 def list_payments(options: argparse.Namespace) -> None:

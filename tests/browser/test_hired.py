@@ -33,6 +33,14 @@ def evidence_of(page):
     expect(page.get_by_role("heading", name="What each answer does")).to_be_visible()
 
 
+def asked_whether_paid(open_console, doubt):
+    """A page that shows the evidence and asks for the reason of "it was paid"."""
+    page = open_console(f"/hired/{doubt}")
+    evidence_of(page)
+    page.get_by_role("button", name="It was paid…").click()
+    return page
+
+
 def test_a_payment_in_doubt_is_decided_upon_what_the_chain_shows(console, open_console, door, doubt):
     page = open_console("/hired?doubt=1")
     page.get_by_role("link", name=doubt).click()
@@ -100,9 +108,7 @@ def test_the_second_operator_is_told_who_was_faster_and_nothing_is_decided_twice
     console, open_console, door, doubt, watch
 ):
     watch.allow("409")
-    page = open_console(f"/hired/{doubt}")
-    evidence_of(page)
-    page.get_by_role("button", name="It was paid…").click()
+    page = asked_whether_paid(open_console, doubt)
     shown = door.post(f"/ops/tasks/{doubt}/payment/evidence", json={}).json()
     word = {"decision": "paid", "transaction": shown["chain"]["paid_by"], "evidence": shown["evidence"]}
     assert door.post(f"/ops/tasks/{doubt}/payment/resolve", json={**word, "reason": "ann saw it"}).status_code == 200
@@ -118,9 +124,7 @@ def test_evidence_that_is_another_by_now_decides_nothing_and_is_asked_for_again(
     console, open_console, door, doubt, watch
 ):
     watch.allow("409")
-    page = open_console(f"/hired/{doubt}")
-    evidence_of(page)
-    page.get_by_role("button", name="It was paid…").click()
+    page = asked_whether_paid(open_console, doubt)
     console.facilitator.say("rpc", "behind:90000")  # the node has another word now
     try:
         page.get_by_role("dialog").get_by_label("Reason").fill("as I saw it")
@@ -137,9 +141,7 @@ def test_evidence_that_is_another_by_now_decides_nothing_and_is_asked_for_again(
 
 def test_a_decision_whose_answer_is_lost_is_said_to_be_unknown(console, open_console, door, doubt, watch):
     watch.allow("ERR_FAILED")
-    page = open_console(f"/hired/{doubt}")
-    evidence_of(page)
-    page.get_by_role("button", name="It was paid…").click()
+    page = asked_whether_paid(open_console, doubt)
     page.route("**/payment/resolve", lambda route: (route.fetch(), route.abort()))
     page.get_by_role("dialog").get_by_label("Reason").fill("the answer will be lost")
     page.get_by_role("dialog").get_by_role("button", name="It was paid").click()

@@ -4,10 +4,13 @@ from uuid import uuid4
 
 import pytest
 
+from piecework.aws.bucket import EvidenceBucket, OverflowBucket
 from piecework.durable.artifacts import Served, artifact_token, keep, serve
 from piecework.errors import NotFound
 from tests.support.fakes import FakeEvidence, FakeOverflow
 from tests.support.lost_answers import LostAnswers
+
+KINDS = ("fake", "s3", "lost answers", "under way")
 
 
 def client_of(kind: str, aws):
@@ -16,26 +19,23 @@ def client_of(kind: str, aws):
     return client if kind == "s3" else LostAnswers(client, conflicts=3 if kind == "under way" else 0)
 
 
-@pytest.fixture(params=["fake", "s3", "lost answers", "under way"])
+def store_of(request, fake, adapter):
+    """The store of the kind that the test is run on; an adapter gets a bucket of its own."""
+    if request.param == "fake":
+        return fake()
+    aws = request.getfixturevalue("embedded_aws")
+    client, bucket = client_of(request.param, aws), aws.new_bucket()
+    return adapter(lambda: client, bucket)
+
+
+@pytest.fixture(params=KINDS)
 def evidence(request):
-    if request.param == "fake":
-        return FakeEvidence()
-    from piecework.aws.bucket import EvidenceBucket
-
-    aws = request.getfixturevalue("embedded_aws")
-    client, bucket = client_of(request.param, aws), aws.new_bucket()
-    return EvidenceBucket(lambda: client, bucket)
+    return store_of(request, FakeEvidence, EvidenceBucket)
 
 
-@pytest.fixture(params=["fake", "s3", "lost answers", "under way"])
+@pytest.fixture(params=KINDS)
 def overflow(request):
-    if request.param == "fake":
-        return FakeOverflow()
-    from piecework.aws.bucket import OverflowBucket
-
-    aws = request.getfixturevalue("embedded_aws")
-    client, bucket = client_of(request.param, aws), aws.new_bucket()
-    return OverflowBucket(lambda: client, bucket)
+    return store_of(request, FakeOverflow, OverflowBucket)
 
 
 class TestEvidenceStore:

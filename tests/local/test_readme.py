@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 EXECUTOR, ITS_TEST = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 OURS = ("MAKE", "PYTEST")  # variables of the `make test` that this is a part of
 
 
@@ -61,17 +62,7 @@ def test_where_chromium_is_missing_the_last_line_says_so_and_continuous_integrat
 
 @pytest.mark.parametrize(("required", "ended"), [("required", "1 error"), ("", "1 skipped")])
 def test_browser_tests_fail_without_chromium_only_where_they_are_required(required, ended):
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/browser/test_journeys.py",
-        "-k",
-        "once",
-    ]
+    command = [*PYTEST, "tests/browser/test_journeys.py", "-k", "once"]
     env = {"PATH": "/nowhere", "PIECEWORK_BROWSER_TESTS": required}
 
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
@@ -132,18 +123,7 @@ def test_the_test_of_the_executor_passes_as_printed(tmp_path):
     (package / "__init__.py").write_text("")
     (package / "shout.py").write_text(EXECUTOR, "utf-8")
     (tmp_path / "test_shout.py").write_text(ITS_TEST, "utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        "test_shout.py",
-    ]
-
+    command = [*PYTEST, "--rootdir", str(tmp_path), "test_shout.py"]
     env = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'layers/piecework'}"}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
 

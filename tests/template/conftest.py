@@ -79,6 +79,27 @@ def raw_template() -> dict[str, Any]:
 
 
 @pytest.fixture
+def conditional(raw_template: dict[str, Any]) -> Callable[[str], set[str]]:
+    """Names the resources that are deployed under a condition alone."""
+
+    def named(condition: str) -> set[str]:
+        return {name for name, body in raw_template["Resources"].items() if body.get("Condition") == condition}
+
+    return named
+
+
+@pytest.fixture
+def names_in(raw_template: dict[str, Any]) -> Callable[[Template], set[str]]:
+    """Names all resources that a template deploys."""
+    kinds = {body["Type"] for body in raw_template["Resources"].values()}
+
+    def named(template: Template) -> set[str]:
+        return {name for kind in kinds for name in template.of_type(kind)}
+
+    return named
+
+
+@pytest.fixture
 def load_template() -> Load:
     def load(**parameters: str) -> Template:
         return Template(_raw(), ROOT, parameters)

@@ -38,12 +38,11 @@ def leading_keys(entry):
     return entry["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
 
 
-def test_without_the_parameter_nothing_of_it_is_deployed(raw_template, template):
-    conditional = {name for name, body in raw_template["Resources"].items() if body.get("Condition") == "ConsoleDoor"}
-    kinds = {body["Type"] for body in raw_template["Resources"].values()}
+def test_without_the_parameter_nothing_of_it_is_deployed(conditional, names_in, template):
+    its = conditional("ConsoleDoor")
 
-    assert {"ConsoleApi", *(f"{name}Function" for name in FUNCTIONS)} < conditional
-    assert not {name for kind in kinds for name in template.of_type(kind)} & conditional
+    assert {"ConsoleApi", *(f"{name}Function" for name in FUNCTIONS)} < its
+    assert not names_in(template) & its
 
 
 def test_it_is_deployable_beside_any_other_door_or_none(load_template):

@@ -42,15 +42,11 @@ def events(kernel):
     return routes_of(kernel, "KernelApi")
 
 
-def test_without_the_parameter_nothing_of_the_kernel_is_deployed(raw_template, load_template):
-    without = load_template(DeployKernelDoor="false")
-    conditional = {name for name, body in raw_template["Resources"].items() if body.get("Condition") == "KernelDoor"}
-    kinds = {body["Type"] for body in raw_template["Resources"].values()}
+def test_without_the_parameter_nothing_of_the_kernel_is_deployed(conditional, names_in, load_template):
+    its = conditional("KernelDoor")
 
-    deployed = {name for kind in kinds for name in without.of_type(kind)}
-
-    assert {f"{name}Function" for name in FUNCTIONS} < conditional
-    assert not deployed & conditional
+    assert {f"{name}Function" for name in FUNCTIONS} < its
+    assert not names_in(load_template(DeployKernelDoor="false")) & its
 
 
 def test_the_kernel_is_deployable_alone(load_template):

@@ -48,15 +48,11 @@ def events(worker):
     return routes_of(worker, "WorkerApi")
 
 
-def test_without_the_parameter_nothing_of_the_worker_is_deployed(raw_template, load_template):
-    without = load_template(DeployWorkerDoor="false")
-    conditional = {name for name, body in raw_template["Resources"].items() if body.get("Condition") == "WorkerDoor"}
-    kinds = {body["Type"] for body in raw_template["Resources"].values()}
+def test_without_the_parameter_nothing_of_the_worker_is_deployed(conditional, names_in, load_template):
+    its = conditional("WorkerDoor")
 
-    deployed = {name for kind in kinds for name in without.of_type(kind)}
-
-    assert {f"{name}Function" for name in FUNCTIONS} < conditional
-    assert not deployed & conditional
+    assert {f"{name}Function" for name in FUNCTIONS} < its
+    assert not names_in(load_template(DeployWorkerDoor="false")) & its
 
 
 def test_the_worker_is_deployable_alone(load_template):

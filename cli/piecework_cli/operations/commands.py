@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from piecework.jsons import Json
 from piecework.worker.chain.exchange import Answer, Endpoint
 from piecework_cli.output import CommandError, show
+from piecework_cli.payments import add_word
 from piecework_cli.stacks import output_of
 from piecework_cli.target import local_url
 
@@ -80,11 +81,8 @@ def add(commands: "Commands") -> None:
     evident.set_defaults(run=evidence)
     deciding = actions.add_parser("resolve", help="decide an unresolved payment, on evidence that was printed")
     deciding.add_argument("contract", help="the contract's id")
-    word = deciding.add_mutually_exclusive_group(required=True)
-    word.add_argument("--paid", metavar="TRANSACTION", help="this transaction paid: release the result")
-    word.add_argument("--not-paid", action="store_true", help="the payment was not taken: let the seeker sign anew")
+    add_word(deciding)
     deciding.add_argument("--evidence", required=True, metavar="DIGEST", help="`evidence`, as `ops evidence` prints it")
-    deciding.add_argument("--override", metavar="CONTRACT", help="the contract's id once more, to decide unproven")
     deciding.set_defaults(run=resolve)
     for parser in (pausing, resuming, resending, redriving, forgetting, deciding):
         parser.add_argument("--reason", required=True, help="why you do this; it is kept")

@@ -8,30 +8,18 @@ from piecework.aws.rows.pauses import PK, PausesRow
 from piecework.aws.table import Table
 from piecework.durable.pauses import MOST_PAUSES, SEEN_MS, Admission, Pause
 from piecework.errors import Paused
+from tests.contract.ops.rows import KINDS, rows_of
 from tests.support.counted import Counted
 from tests.support.fakes import START_MS, FakeClock
-from tests.support.lost_answers import LostAnswers
 from tests.support.ops.pauses import FakePauses
 from tests.support.quiet import QuietLog
 
 FIRST = Pause("door:worker", START_MS, "mia", "the facilitator answers 500 ü")
 
 
-def in_dynamodb(fixture, answers=lambda client: client):
-    aws = fixture("embedded_aws")
-    return PausesRow(answers(aws.client("dynamodb")), aws.new_table())
-
-
-ROWS = {
-    "fake": lambda fixture: FakePauses(),
-    "dynamodb": in_dynamodb,
-    "lost answers": lambda fixture: in_dynamodb(fixture, LostAnswers),
-}
-
-
-@pytest.fixture(params=ROWS)
+@pytest.fixture(params=KINDS)
 def pauses(request):
-    return ROWS[request.param](request.getfixturevalue)
+    return rows_of(request, FakePauses, PausesRow)
 
 
 def test_pauses_hold_side_by_side_until_they_are_ended(pauses):

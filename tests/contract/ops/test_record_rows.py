@@ -15,28 +15,16 @@ from piecework.ops.store.record_rows import RecordRowsTable
 from piecework.webhooks.deliveries import MOST_TRIES, Delivery, DeliveryState, Try
 from piecework.webhooks.sending import Sender
 from piecework.webhooks.store import work_deliveries
+from tests.contract.ops.rows import KINDS, rows_of
 from tests.support.fakes import START_MS, FakeClock
-from tests.support.lost_answers import LostAnswers
 from tests.support.ops.verbs import FakeRecordRows
 
 RECORD = Record("ab" * 16, START_MS, "ann", "webhook.resend", "ctr_1/evt_1", "why ü")
 
 
-def in_dynamodb(fixture, answers=lambda client: client):
-    aws = fixture("embedded_aws")
-    return RecordRowsTable(answers(aws.client("dynamodb")), aws.new_table())
-
-
-ROWS = {
-    "fake": lambda fixture: FakeRecordRows(),
-    "dynamodb": in_dynamodb,
-    "lost answers": lambda fixture: in_dynamodb(fixture, LostAnswers),
-}
-
-
-@pytest.fixture(params=ROWS)
+@pytest.fixture(params=KINDS)
 def rows(request):
-    return ROWS[request.param](request.getfixturevalue)
+    return rows_of(request, FakeRecordRows, RecordRowsTable)
 
 
 def standing(rows):

@@ -12,6 +12,7 @@ from kernel.http.doors import Door
 from piecework.edge.roles import parse_roles
 from piecework.kernel.model.state import Execution
 from piecework.kernel.settings import KernelSettings
+from tests.support.http_servers import serving
 from tests.support.kernel.policies import a_policy
 from tests.support.kernel.stage import KernelStage, Line
 from tests.support.served import url_run
@@ -48,6 +49,22 @@ class Caller:
 
     def options(self, path: str, **named: Any) -> httpx.Response:
         return self.request("OPTIONS", path, **named)
+
+
+@contextmanager
+def served(app: Any, **headers: str) -> Iterator[str]:
+    """The URL of an app's GETs on a loopback port, asked with these headers."""
+    caller = Caller(app)
+
+    def answer(handler: Any) -> None:
+        got = caller.get(handler.path, headers=headers)
+        handler.send_response(got.status_code)
+        handler.send_header("Content-Length", str(len(got.content)))
+        handler.end_headers()
+        handler.wfile.write(got.content)
+
+    with serving(answer) as server:
+        yield server.url
 
 
 class Desk:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,8 +14,7 @@ from kernel.http.doors import Door
 from piecework.edge.roles import parse_roles
 from piecework.kernel.model.commands import Intent
 from piecework_cli.main import main
-from tests.support.http_servers import serving
-from tests.support.kernel.desk import Caller
+from tests.support.kernel.desk import served
 from tests.support.kernel.policies import a_policy
 from tests.support.kernel.stage import KernelStage
 
@@ -108,16 +106,5 @@ def _served(stage: KernelStage) -> Iterator[str]:
     app = create_app(
         Door(*parts, lambda: stage.door.connected, ready=lambda: None, tokens=lambda: tokens, roles=lambda: viewers)
     )
-    caller = Caller(app)
-
-    def answer(handler) -> None:
-        parsed = urlsplit(handler.path)
-        headers = {"authorization": f"Bearer {'v' * 32}"}
-        got = caller.get(f"{parsed.path}?{parsed.query}", headers=headers)
-        handler.send_response(got.status_code)
-        handler.send_header("Content-Length", str(len(got.content)))
-        handler.end_headers()
-        handler.wfile.write(got.content)
-
-    with serving(answer) as server:
-        yield server.url
+    with served(app, authorization=f"Bearer {'v' * 32}") as url:
+        yield url

@@ -6,13 +6,11 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from kernel.http.api import create_app
 from kernel.http.doors import Door
 from piecework_cli.main import main
-from tests.support.http_servers import serving
-from tests.support.kernel.desk import Caller
+from tests.support.kernel.desk import served
 from tests.support.kernel.kinds import KINDS, Kind, a_stage
 from tests.support.kernel.stage import KernelStage
 
@@ -49,25 +47,6 @@ def _shown(kind: Kind) -> str:
 @contextlib.contextmanager
 def _served(stage: KernelStage) -> Iterator[str]:
     """The door of a kernel, over HTTP."""
-    caller = Caller(
-        create_app(
-            Door(
-                stage.kernel,
-                stage.store.runners,
-                stage.store.counters,
-                stage.dispatcher,
-                connected=lambda: stage.door.connected,
-                ready=lambda: None,
-            )
-        )
-    )
-
-    def answer(handler) -> None:
-        got = caller.get(urlsplit(handler.path).path)
-        handler.send_response(got.status_code)
-        handler.send_header("Content-Length", str(len(got.content)))
-        handler.end_headers()
-        handler.wfile.write(got.content)
-
-    with serving(answer) as server:
-        yield server.url
+    parts = (stage.kernel, stage.store.runners, stage.store.counters, stage.dispatcher)
+    with served(create_app(Door(*parts, lambda: stage.door.connected, ready=lambda: None))) as url:
+        yield url

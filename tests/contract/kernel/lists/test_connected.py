@@ -11,24 +11,14 @@ from piecework.kernel.errors import Invalid
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.state import Connection
 from tests.support.counted import Counted
-from tests.support.fakes import START_MS, FakeClock
+from tests.support.fakes import START_MS
 from tests.support.kernel.stage import KernelStage
-from tests.support.kernel.tables import STORES, new_tables, store_of
+from tests.support.kernel.tables import new_tables
 
 LEASE_MS = 12_000
 DAY = 86_400
 ODD = 'a b/ü#😀"' + "x" * 200
 OLD_ROWS = Path(__file__).parents[3] / "support" / "stored" / "kernel_connections_7a1e751.json"
-
-
-@pytest.fixture
-def clock():
-    return FakeClock(START_MS)
-
-
-@pytest.fixture(params=STORES)
-def store(request, clock):
-    return store_of(request, clock)
 
 
 def names(owners) -> list[str]:

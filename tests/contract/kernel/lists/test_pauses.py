@@ -5,21 +5,11 @@ import pytest
 from piecework.kernel.errors import AgentPaused
 from piecework.kernel.model.state import Pause, Status
 from tests.support.counted import Counted
-from tests.support.fakes import START_MS, FakeClock
+from tests.support.fakes import START_MS
 from tests.support.kernel.stage import KernelStage
-from tests.support.kernel.tables import STORES, new_tables, store_of
+from tests.support.kernel.tables import new_tables
 
 AGENT = "triage"
-
-
-@pytest.fixture
-def clock():
-    return FakeClock(START_MS)
-
-
-@pytest.fixture(params=STORES)
-def store(request, clock):
-    return store_of(request, clock)
 
 
 @pytest.fixture
