@@ -10,20 +10,21 @@ from piecework.durable.steps import PieceSteps
 from piecework.extend.executors import Refused, Run
 from tests.support.fakes import FakeClock, FakePieceTable
 
-KINDS = ["none given", "kept in memory", "fake", "results table", "work table", "kernel table"]
+NONE_GIVEN = "none given"
+LASTING = ["kept in memory", "fake", "results table", "work table", "kernel table"]
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
-
-
-@pytest.fixture
-def a_run(kind, request):
+@pytest.fixture(params=[NONE_GIVEN, *LASTING])
+def a_run(request):
     """Makes run after run of one piece; each is a process of its own."""
-    if kind == "none given":
-        return lambda: Run(remaining_ms=lambda: 1_000)
-    steps = steps_of(kind, request)
+    given = {} if request.param == NONE_GIVEN else {"steps": steps_of(request.param, request)}
+    return lambda: Run(remaining_ms=lambda: 1_000, **given)
+
+
+@pytest.fixture(params=LASTING)
+def resumed(request):
+    """As `a_run`, with steps that a later run must find."""
+    steps = steps_of(request.param, request)
     return lambda: Run(remaining_ms=lambda: 1_000, steps=steps)
 
 
@@ -48,14 +49,6 @@ def table_of(kind, request):
     if kind == "kernel table":
         return hosted_steps(client, aws.new_table("KernelTable"), clock)
     return result_steps(client, aws.new_table(), clock)
-
-
-@pytest.fixture
-def resumed(kind, a_run):
-    """As `a_run`, for what a later run must find."""
-    if kind == "none given":
-        pytest.skip("a run that is given no steps has nothing to resume; the other kinds of this test are resumed")
-    return a_run
 
 
 class Draws:

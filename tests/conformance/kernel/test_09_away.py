@@ -224,24 +224,21 @@ def test_the_policy_goes_before_a_kept_yes(monkeypatch):
 
 
 @pytest.mark.inside("writes into the door's store")
-def test_a_consumer_that_comes_back_while_its_loss_is_recorded_may_have_been_told(desk):
+def test_a_consumer_that_comes_back_while_its_loss_is_recorded_may_have_been_told(desk, monkeypatch):
     work = desk.work()
     step = work.step(GATED)
     work.agent.close()
     say(work, step)
     store = desk.stage.store
-    if not hasattr(store, "on_commit"):
-        pytest.skip(
-            "nothing comes before a commit in this store; the one in memory, in `make test`, has a place for it"
-        )
-    commit, came = store.on_commit, []
+    kind, came = type(store.executions), []
+    commit = kind.commit
 
-    def come_between(change, is_applied):
+    def come_before(executions, change):
         if not came and any(event.type == "agent.timeout" for event in change.events):
             came.append(store.agents.connect("triage", "one", desk.stage.clock() + 12_000))
-        commit(change, is_applied)
+        commit(executions, change)
 
-    store.on_commit = come_between
+    monkeypatch.setattr(kind, "commit", come_before)
     desk.stage.pass_time(3)
 
     assert came and "execution.reset" in work.types

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 import pytest
@@ -100,11 +99,8 @@ def test_a_path_or_method_that_is_not_served_is_said_so_in_the_doors_words(worke
     assert wrong.headers["allow"] == "POST"
 
 
-@pytest.mark.skipif(
-    not Path(ROOT / ".venv-seekers/bin/python").exists(),
-    reason="the stock x402 client is missing: run `make demo-hire`",
-)
 def test_the_demo_hires_pays_once_and_fetches(worker):
+    assert (ROOT / ".venv-seekers/bin/python").exists(), "the stock x402 client is missing: run `make demo-hire`"
     command = [sys.executable, "-m", "local.demo_hire"]
     ended = subprocess.run(
         command, cwd=ROOT, env={"URL": worker.gateway.url}, capture_output=True, text=True, check=False

@@ -30,6 +30,7 @@ GATES = """
     default: {decision: allow}
 """
 MIA = parse_roles("").caller("mia")
+ON_DYNAMODB = pytest.mark.parametrize("stage", ["dynamodb"], indirect=True)
 
 
 @pytest.fixture(params=["fake", "dynamodb"])
@@ -180,9 +181,8 @@ def test_answers_of_forgotten_executions_are_in_no_list_and_hide_none_behind_the
     assert [one.step_id for one in first + second] == [asked[1][1], asked[0][1]] and end == ""
 
 
+@ON_DYNAMODB  # which removes the rows of an execution one by one
 def test_private_arguments_stay_private_while_their_execution_is_being_forgotten(stage):
-    if not hasattr(stage, "sent"):
-        pytest.skip("the fake forgets an execution in one step; only DynamoDB removes its rows one by one")
     private, plain = asking(stage, "mail.send"), asking(stage)
     for asked in (private, plain):
         row = dict(zip(("pk", "sk"), ({"S": part} for part in keys.asked(*asked)), strict=True))
@@ -194,9 +194,8 @@ def test_private_arguments_stay_private_while_their_execution_is_being_forgotten
     assert [step.is_private for _, step in shown] == [True, False]
 
 
+@ON_DYNAMODB  # which reads the rows of an approval one by one
 def test_an_answer_that_comes_while_one_is_shown_is_not_taken_for_none(stage, monkeypatch):
-    if not hasattr(stage, "sent"):
-        pytest.skip("the fake reads in one step; only DynamoDB reads rows one by one")
     asked = asking(stage)
     answer(stage, asked, approved=True)
     find, torn = Table.find, []
@@ -240,9 +239,8 @@ def test_steps_that_nobody_was_asked_about_are_no_approvals(stage):
             stage.kernel.approval(*asked)
 
 
+@ON_DYNAMODB
 def test_a_page_costs_two_requests_however_much_is_stored(stage):
-    if not hasattr(stage, "sent"):
-        pytest.skip("the fake sends no requests that could be counted")
     for number in range(30):
         asked = asking(stage, arguments={"text": "x" * 5_000})
         if number % 2:
