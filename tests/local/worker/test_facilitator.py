@@ -123,6 +123,13 @@ class TestItsRules:
 
         assert facilitator.verify(read_payment(forged), TERMS).reason == f"{EVM}_signature"
 
+    @pytest.mark.parametrize("signature", ["0x" + "00" * 65, "0x12", "no hex", 7, None])
+    def test_a_signature_that_is_not_one_is_refused(self, facilitator, signature):
+        payload = {**PAYMENT.document["payload"], "signature": signature}
+        forged = replace(PAYMENT, document={**PAYMENT.document, "payload": payload})
+
+        assert facilitator.verify(forged, TERMS).reason == f"{EVM}_signature"
+
     def test_what_it_cannot_read_is_an_invalid_payload(self, stub, facilitator):
         broken = replace(PAYMENT, document={"x402Version": 2})
 

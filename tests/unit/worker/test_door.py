@@ -16,13 +16,16 @@ from tests.support.worker.handlers import Context
 
 
 class Quiet:
-    """Telemetry that tells nobody."""
+    """Telemetry that tells nobody, and remembers bugs."""
+
+    def __init__(self):
+        self.bugs = []
 
     def outcome(self, name, facts, counts):
         pass
 
     def bug(self, name):
-        pass
+        self.bugs.append(name)
 
 
 def an_event(method="POST", resource="/execute", body="{}", headers=None, source="10.0.0.1"):
@@ -40,8 +43,8 @@ def a_request(**members) -> Request:
     return Request.from_event(an_event(**members), lambda: 1000)
 
 
-def answered(event, respond=lambda request: json_response(200, {"ok": True}), **options):
-    return serve("test", respond, event, Context(), Quiet(), **options)
+def answered(event, respond=lambda request: json_response(200, {"ok": True}), telemetry=None, **options):
+    return serve("test", respond, event, Context(), telemetry or Quiet(), **options)
 
 
 def code_of(answer) -> str:
@@ -66,12 +69,15 @@ def test_what_is_not_served_is_told_in_the_doors_own_body():
     assert (wrong["statusCode"], code_of(wrong), wrong["headers"]["Allow"]) == (405, "METHOD_NOT_ALLOWED", "POST")
 
 
-def test_a_bug_is_answered_without_its_text():
+def test_a_bug_is_logged_and_answered_without_its_text():
+    telemetry = Quiet()
+
     def fail(request):
         raise RuntimeError("secret")
 
-    answer = answered(an_event(), fail)
+    answer = answered(an_event(), fail, telemetry)
 
+    assert telemetry.bugs == ["test"]
     assert answer["statusCode"] == 500 and code_of(answer) == "INTERNAL_ERROR" and "secret" not in answer["body"]
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from piecework.worker.chain import rpc
 from piecework.worker.chain.exchange import Answer, Interrupted, NotSent
 from piecework.worker.chain.rpc import Block, ChainUnavailable, Log, Receipt, word
+from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.evidence import Evidence, Unsettled, gather
 from piecework.worker.payment.facilitator import Verdict, unavailable
 from piecework.worker.payment.reasons import DEFINITE, is_definite
@@ -580,3 +581,12 @@ class TestGathering:
         chain = FakeChain({HASH: Receipt(True, (used(), transfer()))})
 
         assert gather(Unsettled(payment, TERMS, (HASH,)), chain, FakeFacilitator(), NOW_MS).paid == HASH
+
+
+def test_what_cannot_be_counted_is_logged_and_changes_no_settlement(caplog):
+    def fail(metrics):
+        raise RuntimeError("the counter is broken")
+
+    SettlementCounts(fail).unresolved()
+
+    assert "a settlement was not counted" in caplog.text and "the counter is broken" in caplog.text
