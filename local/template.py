@@ -82,6 +82,7 @@ class Template:
         self.folder = folder  # what CodeUri is relative to
         self.parameters = _parameters(raw.get("Parameters") or {}, overrides or {})
         self._conditions: dict[str, bool] = {}
+        self._resolved: dict[str, dict[str, Mapping[str, Any]]] = {}  # by type
         declared: Mapping[str, Any] = raw.get("Resources") or {}
         self._kept = {name: body for name, body in declared.items() if self._wanted(body)}
         self.globals: Mapping[str, Any] = self.resolve(raw.get("Globals") or {})
@@ -93,8 +94,10 @@ class Template:
 
     def of_type(self, kind: str) -> dict[str, Mapping[str, Any]]:
         """Resolved properties of every deployed resource of one type, by logical name."""
-        kept = self._kept.items()
-        return {name: self.resolve(body.get("Properties") or {}) for name, body in kept if body["Type"] == kind}
+        if kind not in self._resolved:
+            kept = ((name, body.get("Properties") or {}) for name, body in self._kept.items() if body["Type"] == kind)
+            self._resolved[kind] = {name: self.resolve(properties) for name, properties in kept}
+        return dict(self._resolved[kind])
 
     @property
     def variables(self) -> frozenset[str]:

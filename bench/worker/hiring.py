@@ -5,6 +5,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +23,9 @@ EXECUTOR: Final = "echo"  # the executor of every measurement
 STREAM_KEY: Final = "a key that only benchmarks use"
 
 
+@cache
 def deployed(root: Path = ROOT) -> Template:
-    """A tree's template with the worker door and the kernel door."""
+    """A tree's template with the worker door and the kernel door, read once."""
     chosen = dict.fromkeys(("DefaultExecutor", "WorkerDefaultExecutor"), EXECUTOR)
     doors = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"}
     return Template.load(root / "template.yaml", {**doors, **chosen})

@@ -200,9 +200,10 @@ def _is_explained(grant: Grant, traced: set[str]) -> bool:
 def used(calls: Mapping[Call, int], template: Template) -> dict[str, dict[str, int]]:
     """How often each permission was needed, by function: the figures of a run's report."""
     counts: dict[str, Counter[str]] = {}
+    grants = grants_of(template)
     for call, times in calls.items():
         deployed = as_deployed(call, template)
-        granted = [grant for grant in grants_of(template) if grant.covers(deployed)]
+        granted = [grant for grant in grants if grant.covers(deployed)]
         label = f"{call.action} {granted[0].resource}" if granted else f"REFUSED {call.action} {deployed.resource}"
         counts.setdefault(call.function, Counter())[label] += times
     return {function: dict(sorted(found.items())) for function, found in sorted(counts.items())}
