@@ -155,8 +155,9 @@ def _attribute(value: Any) -> str:
 def create_table(dynamodb: Any, name: str, properties: Mapping[str, Any]) -> None:
     """Make one table from its CloudFormation properties."""
     wanted = {key: properties[key] for key in TABLE_PROPERTIES if key in properties}
-    dynamodb.create_table(TableName=name, **wanted)
-    dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
+    made = dynamodb.create_table(TableName=name, **wanted)
+    if made["TableDescription"]["TableStatus"] != "ACTIVE":
+        dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
     if "TimeToLiveSpecification" in properties:
         ttl = properties["TimeToLiveSpecification"]
         dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=ttl)
