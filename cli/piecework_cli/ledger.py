@@ -1,4 +1,4 @@
-"""`piecework ledger export`: the operator's debts: platform fees, and refunds to seekers who paid for failed work."""
+"""`piecework ledger export`: the operator's debts: platform fees, money owed back to seekers, and its refunds."""
 
 import argparse
 import csv
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from piecework.jsons import Json, canonical
 from piecework.worker.chain.networks import USDC_DECIMALS
 from piecework.worker.contract.contracts import time_text
+from piecework.worker.record.debts import REFUND_DUE, Debt
 from piecework.worker.record.executions import LedgerRow
 from piecework_cli.executions import executions_of
 from piecework_cli.output import CommandError, write_private
@@ -34,6 +35,7 @@ COLUMNS: Final = (
     "network",
     "wallet",
     "transaction",
+    "debt",
 )
 
 
@@ -42,7 +44,9 @@ def add(commands: "Commands") -> None:
     group = commands.add_parser("ledger", help="export what the worker's operator owes").add_subparsers(
         required=True, metavar="ACTION"
     )
-    exporting = group.add_parser("export", help="export platform_fee_due and refund_due rows, the oldest first")
+    exporting = group.add_parser(
+        "export", help="export platform_fee_due, refund_due and refunded rows, the oldest first"
+    )
     exporting.add_argument(
         "--from", dest="first", metavar="YYYY-MM", help="the first month (UTC); without it the current one"
     )
@@ -81,6 +85,8 @@ def months_between(first: str, last: str) -> Iterator[str]:
 def entry_of(row: LedgerRow) -> dict[str, Json]:
     """A row with its time and its amount as people write them."""
     known = asdict(row) | {"at": time_text(row.at_ms), "usdc": f"{Decimal(row.atomic).scaleb(-USDC_DECIMALS):f}"}
+    if row.kind == REFUND_DUE:
+        known["debt"] = Debt(row).key.name
     return {name: known[name] for name in COLUMNS}
 
 

@@ -20,10 +20,11 @@ from piecework.worker.payment.charging import Charging, NotProven
 from piecework.worker.payment.counts import UNCOUNTED
 from piecework.worker.payment.doubts import Doubts, Word, check_unresolved, facts_of
 from piecework.worker.payment.facilitator import HttpFacilitator
+from piecework.worker.payment.refunding import Refunding, Said
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.states import State
 from piecework.worker.record.values import PaymentStatus
-from piecework_cli.executions import all_executions, executions_of
+from piecework_cli.executions import WORK_TABLE, all_executions, executions_of
 from piecework_cli.output import CommandError, show
 from piecework_cli.target import Target
 
@@ -49,6 +50,13 @@ def add(commands: "Commands") -> None:
     add_word(resolving)
     resolving.add_argument("--reason", metavar="WHY", help="why you decide so; the record keeps it")
     resolving.set_defaults(run=resolve)
+    refunding = group.add_parser("refunded", help="say that what was owed back was paid")
+    add_refund(refunding)
+    refunding.add_argument(
+        "--override", metavar="CONTRACT", help="the contract's id once more, where no chain tells it"
+    )
+    refunding.add_argument("--reason", required=True, metavar="WHY", help="why you say so; it is kept")
+    refunding.set_defaults(run=refunded)
 
 
 def add_word(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +71,15 @@ def add_word(parser: argparse.ArgumentParser) -> None:
         metavar="CONTRACT",
         help="the contract's id once more, to decide although the chain does not show it",
     )
+
+
+def add_refund(parser: argparse.ArgumentParser) -> None:
+    """Which debt was paid back by what: `--debt NAME`, `--transaction HASH`."""
+    parser.add_argument("contract", help="the contract's id")
+    parser.add_argument(
+        "--debt", required=True, metavar="NAME", help="`debt`, as `ops task` and `ledger export` have it"
+    )
+    parser.add_argument("--transaction", required=True, metavar="HASH", help="the transaction that paid it back")
 
 
 def list_payments(options: argparse.Namespace) -> None:
@@ -102,6 +119,28 @@ def resolve(options: argparse.Namespace) -> None:
         show({**_facts(case), "chain": look.chain})
         raise CommandError(f"{refusal.message}; type --override {named} to decide nevertheless") from None
     show({**_facts(after), "chain": look.chain})
+
+
+def refunded(options: argparse.Namespace) -> None:
+    """Write that a debt was paid back.
+
+    Raises:
+        CommandError: a word has no meaning.
+        NotFound: the ledger has no such debt.
+        Conflict: it was paid back, the transaction counts for another debt, or the chain does not show it.
+    """
+    from piecework.worker.store.debts_table import DebtsTable
+
+    if not TRANSACTION.fullmatch(options.transaction):
+        raise CommandError("--transaction needs a transaction's hash: 0x and 64 hex digits")
+    named, target = contract_id(options.contract), Target.of(options)
+    if options.override not in (None, named):
+        raise CommandError(f"--override must be {named}, the id of the contract that you decide on")
+    debts, executions = DebtsTable(target.clients.dynamodb, target.table(WORK_TABLE)), executions_of(target)
+    refunding = Refunding(debts, executions, chain_of(target.settings), now_in_ms, _NullLog())
+    look = refunding.look(named, options.debt, options.transaction.lower())
+    said = Said("", options.reason, options.override is not None)
+    show({"chain": look.chain, "refund": refunding.decide(look, said).word})
 
 
 def _facts(case: Case) -> dict[str, Json]:

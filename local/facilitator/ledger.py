@@ -43,7 +43,7 @@ class Transfer:
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction: `kind` is used, cancelled or reverted; it is in a block from `mined_at` on."""
+    """One transaction: `kind` is used, cancelled, reverted or sent; it is in a block from `mined_at` on."""
 
     hash: str
     kind: str
@@ -84,6 +84,10 @@ class Ledger:
             made = Transaction(f"0x{secrets.token_hex(32)}", kind, transfer, self.clock() + delay)
             self.transactions[made.hash] = made
             return made
+
+    def send(self, asset: str, sender: str, to: str, value: int) -> Transaction:
+        """A transfer by its sender's own hand, which needs no authorization."""
+        return self.add("sent", Transfer(asset.lower(), sender.lower(), to.lower(), value, ""))
 
     def charges(self) -> list[Transfer]:
         """All transfers that happened."""
@@ -172,10 +176,10 @@ def _events(seen: Transaction) -> list[dict[str, Any]]:
         return []
     if seen.kind == "cancelled":
         return [{**common, "topics": [CANCELED, payer, transfer.nonce], "data": "0x"}]
-    return [
-        {**common, "topics": [USED, payer, transfer.nonce], "data": "0x"},
-        {**common, "topics": [TRANSFER, payer, pay_to], "data": f"0x{transfer.value:064x}"},
-    ]
+    moved = {**common, "topics": [TRANSFER, payer, pay_to], "data": f"0x{transfer.value:064x}"}
+    if seen.kind == "sent":
+        return [moved]
+    return [{**common, "topics": [USED, payer, transfer.nonce], "data": "0x"}, moved]
 
 
 def _matches(event: Mapping[str, Any], address: str, topics: Sequence[Any]) -> bool:

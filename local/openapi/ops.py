@@ -6,7 +6,7 @@ from typing import Final
 
 from local.openapi import ops_kernel
 from local.openapi.ops_answers import ANSWERS, IDS, KEY, SCOPE, TASK_IN_SHORT, TIME
-from local.openapi.ops_parts import CONTRACT_ID, DAY, DECIDING, REASON
+from local.openapi.ops_parts import CONTRACT_ID, DAY, DECIDING, REASON, SAID_BACK, SAYING
 from local.openapi.parts import STRING, Schema, an_object, info, path_parameter, ref, servers, tags
 from piecework.durable.pieces import State
 from piecework.edge.http import BODY_LIMIT
@@ -23,7 +23,9 @@ CODES_BY_STATUS: Final = {
 FORGET_PIECE: Final = "/ops/pieces/{key}/forget"
 FORGET_TASK: Final = "/ops/tasks/{contract_id}/forget"
 RESEND: Final = "/ops/tasks/{contract_id}/webhooks/{event_id}/resend"
-EVIDENCE, RESOLVE = (f"/ops/tasks/{{contract_id}}/payment/{verb}" for verb in ("evidence", "resolve"))
+EVIDENCE, RESOLVE, PAID_BACK, REFUND_EVIDENCE = (
+    f"/ops/tasks/{{contract_id}}/payment/{verb}" for verb in ("evidence", "resolve", "refunded", "refunded/evidence")
+)
 LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redrive"))
 OF_A_PIECE: Final = "/ops/pieces/{key}/verdicts"
 # path → (what it does, answer)
@@ -51,6 +53,8 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     RESEND: ("Send a webhook again", "Resent"),
     EVIDENCE: ("Show what the chain says of a payment in doubt", "Doubt"),
     RESOLVE: ("Decide an unresolved payment, on evidence that was shown", "Resolved"),
+    REFUND_EVIDENCE: ("Show what the chain says of a transaction that is said to pay a debt back", "RefundSeen"),
+    PAID_BACK: ("Say that what was owed back was paid, on evidence that was shown", "Refunded"),
     LOOK: ("Look at some dead letters of a queue", "Letters"),
     REDRIVE: ("Put dead letters back into their queue", "Redriven"),
 }
@@ -63,6 +67,8 @@ NAMES: Final = {  # of operations whose path has the words of another
     RESEND: "resend_webhook",
     EVIDENCE: "look_at_payment",
     RESOLVE: "resolve_payment",
+    REFUND_EVIDENCE: "look_at_refund",
+    PAID_BACK: "say_refunded",
     LOOK: "look_at_dead_letters",
     REDRIVE: "redrive_dead_letters",
 }
@@ -88,10 +94,19 @@ BODIES: Final[Mapping[str, Schema]] = {
     RESEND: an_object({"reason": REASON}),
     EVIDENCE: an_object({}),
     RESOLVE: DECIDING,
+    REFUND_EVIDENCE: an_object(SAID_BACK),
+    PAID_BACK: SAYING,
     LOOK: an_object({}),
     REDRIVE: an_object({"reason": REASON, "count": COUNTED}, optional=("count",)),
 }
-REFUSING: Final = (FORGET_PIECE, FORGET_TASK, EVIDENCE, RESOLVE)  # where something else stands
+REFUSING: Final = (
+    FORGET_PIECE,
+    FORGET_TASK,
+    EVIDENCE,
+    RESOLVE,
+    REFUND_EVIDENCE,
+    PAID_BACK,
+)  # where something else stands
 OF_THE_WORKER: Final = ("/ops/tasks", "/ops/contracts", "/ops/ledger")
 QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/pieces": {

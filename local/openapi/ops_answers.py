@@ -5,11 +5,14 @@ from typing import Final, get_args
 from local.openapi.ops_parts import (
     ATOMIC,
     CONTRACT_ID,
+    DEBT,
     DOUBT,
     HEX,
     LEDGER,
     MOVE,
     OBJECT_OR_NULL,
+    REFUND_SEEN,
+    REFUNDED,
     RESOLVED,
     SWITCH,
     TEXT_OR_NULL,
@@ -89,7 +92,7 @@ TASK_IN_SHORT: Final[Schema] = {
     "executor": STRING,
     **dict.fromkeys(("generation", "attempt", "attempts", "created_at_ms", "looks"), COUNT),
     **dict.fromkeys(("finished_at_ms", "next_look_at_ms"), OR_NULL),
-    "is_in_doubt": SWITCH,
+    **dict.fromkeys(("is_in_doubt", "is_owed_back"), SWITCH),
     "forgotten": FORGOTTEN,
     "network": STRING,
     "atomic": ATOMIC,
@@ -108,6 +111,7 @@ TASK: Final = an_object(
         "transactions_named": {"type": "array", "items": STRING},
         "receipt": OBJECT_OR_NULL,
         "resolution": OBJECT_OR_NULL,
+        "debts": {"type": "array", "maxItems": MOST_MOVES + 1, "items": DEBT},
         "moves": {"type": "array", "maxItems": MOST_MOVES, "items": MOVE},
         "has_more_moves": SWITCH,
         "webhooks": {
@@ -188,6 +192,8 @@ ANSWERS: Final[Schema] = {
     "Resent": an_object({"record_id": HEX, "was": STRING, "is_asked_for": SWITCH}),
     "Doubt": DOUBT,
     "Resolved": RESOLVED,
+    "RefundSeen": REFUND_SEEN,
+    "Refunded": REFUNDED,
     "Letters": an_object({"letters": {"type": "array", "maxItems": MOST_LETTERS, "items": LETTER}}),
     "Redriven": an_object(
         {

@@ -11,7 +11,10 @@ from piecework.clock import now_in_ms
 from piecework.ops.status import QUEUES
 from piecework.webhooks.deliveries import Delivery, DeliveryState
 from piecework.webhooks.store import work_deliveries
+from piecework.worker.chain.networks import BASE
 from piecework.worker.contract.contracts import record_of
+from piecework.worker.record.debts import owed_by
+from piecework.worker.record.executions import LedgerRow
 from piecework.worker.record.states import State
 from piecework.worker.record.values import Settlement
 from piecework.worker.store.contracts_table import ContractsTable
@@ -30,6 +33,7 @@ from tests.support.runtime.requests import a_scripted_request, execute
 from tests.support.runtime.verification import a_candidate, a_verify_body
 from tests.support.worker.contracts import a_contract
 from tests.support.worker.doubtful import doubtful
+from tests.support.worker.records import moved
 from tests.support.worker.stage import stub_facilitator
 
 CLIENT_ID = "/piecework/piecework/console-client-id"
@@ -82,6 +86,7 @@ def calls(console, gateway, embedded_aws, facilitator):
     read_tasks(console, embedded_aws)
     act(console, embedded_aws)
     decide(console, embedded_aws, facilitator)
+    pay_back(console, embedded_aws, facilitator)
     look_at_the_kernel(console, act_on_the_kernel(console))
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 
@@ -251,6 +256,36 @@ def decide(console, aws, facilitator) -> None:
     records = [one for one in console.http.get("/ops/records").json()["items"] if one["target"] == name]
     assert [one["outcome"].get("failed") for one in records] == ["conflict", None, "conflict"]
     assert {(one["by"], one["verb"]) for one in records} == {("bob", "payment.resolve")}
+
+
+def pay_back(console, aws, facilitator) -> None:
+    """What a failed task owes back, and the word that it was paid; said twice, the second one is refused."""
+    client, name = aws.client("dynamodb"), f"ctr_ops{time.time_ns()}"
+    bound = replace(a_task(name, created_at_ms=now_in_ms()), due_ms=0)
+    receipt = {"success": True, "transaction": "0x" + "aa" * 32, "network": "base", "payer": bound.payment.payer}
+    ended = moved(
+        bound, State.FAILED_PERMANENT, payment_status="settled", receipt=receipt, finished_at_ms=now_in_ms(), payment=""
+    )
+    owed = owed_by(ended)
+    row = LedgerRow(
+        "refund_due", name, "task_1", 1, 1500, "eip155:8453", "0x" + "12" * 20, owed.at_ms, owed.transaction
+    )
+    executions = ExecutionsTable(client, "piecework-work", "piecework-due")
+    executions.claim(None, bound)
+    executions.move(bound, ended, ledger=[row])
+    transaction = facilitator.ledger.send(BASE.usdc, "0x" + "77" * 20, row.wallet, 1500).hash
+    operator, path = {"Authorization": f"Bearer {SECRET}-2"}, f"/ops/tasks/{name}/payment/refunded"
+    [debt] = console.http.get(f"/ops/tasks/{name}").json()["debts"]
+    said = {"debt": debt["debt"], "transaction": transaction}
+    assert console.http.post(f"{path}/evidence", json=said).status_code == 403
+    shown = console.http.post(f"{path}/evidence", json=said, headers=operator).json()
+    assert shown["is_shown"] is True, shown
+    word = {**said, "evidence": shown["evidence"], "reason": "a test of permissions"}
+    answers = [console.http.post(path, json=word, headers=operator) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 409], answers[0].text
+    assert "bob said so" in answers[1].json()["error"]
+    assert [one["operator"] for one in console.http.get("/ops/ledger").json()["refunds"]] == ["bob"]
+    assert console.http.get(f"/ops/tasks/{name}").json()["is_owed_back"] is False
 
 
 def test_the_door_asks_for_a_credential_and_knows_roles(console):

@@ -265,6 +265,7 @@ def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues
         "RestartWebhooks": ("piecework-work", "WEBHOOK#*"),
         "ReadAndDecidePayments": ("piecework-work", "EXEC#*"),
         "AddToTheLedger": ("piecework-work", "LEDGER#*"),
+        "CountRefunds": ("piecework-work", "REFUND#*"),
         "EndClaims": ("piecework-work", "CLAIM#*"),
         "EndDoubts": ("piecework-due", f"{DOUBT_DUE}#*"),
         "EmptyWebhooksAndStreams": ("piecework-work", "WEBHOOK#*", "STREAM#*"),
@@ -332,7 +333,9 @@ def test_the_function_that_writes_adds_to_the_ledger_and_takes_nothing_out(conso
     may = {entry["Sid"]: entry["Action"] for entry in statements(console, "OpsWriting")}
 
     assert may["ReadAndDecidePayments"] == ["dynamodb:GetItem", "dynamodb:PutItem"]
-    assert (may["AddToTheLedger"], may["EndClaims"]) == (["dynamodb:PutItem"], ["dynamodb:UpdateItem"])
+    assert may["AddToTheLedger"] == ["dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
+    assert may["CountRefunds"] == ["dynamodb:GetItem", "dynamodb:PutItem"]
+    assert may["EndClaims"] == ["dynamodb:UpdateItem"]
 
 
 def test_the_function_that_reads_reaches_no_streams_claims_or_seats_and_of_due_times_and_the_kernel_what_waits(console):

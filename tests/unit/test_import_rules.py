@@ -73,6 +73,7 @@ COMPOSITION_ROOTS = {
     "piecework.kernel.webhooks",
     "piecework.ops.wiring",
     "piecework.ops.kernel.wiring",
+    "piecework.ops.money.wiring",
 }
 STORES = {f"piecework.{room}.store" for room in DOORS | {"webhooks"}}  # a room's own adapters
 ONLY_WRAPS = {"piecework.models.openai"}  # an adapter that needs no AWS

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from piecework.jsons import Json
 from piecework.worker.chain.exchange import Answer, Endpoint
 from piecework_cli.output import CommandError, show
-from piecework_cli.payments import add_word
+from piecework_cli.payments import add_refund, add_word
 from piecework_cli.stacks import output_of
 from piecework_cli.target import local_url
 
@@ -84,8 +84,22 @@ def add(commands: "Commands") -> None:
     add_word(deciding)
     deciding.add_argument("--evidence", required=True, metavar="DIGEST", help="`evidence`, as `ops evidence` prints it")
     deciding.set_defaults(run=resolve)
-    for parser in (pausing, resuming, resending, redriving, forgetting, deciding):
+    refunding = _add_refunds(actions)
+    for parser in (pausing, resuming, resending, redriving, forgetting, deciding, refunding):
         parser.add_argument("--reason", required=True, help="why you do this; it is kept")
+
+
+def _add_refunds(actions: "Commands") -> argparse.ArgumentParser:
+    """Add both steps of a refund; the second one needs a reason."""
+    looking = actions.add_parser("refund-evidence", help="print what the chain says now of a transfer back")
+    saying = actions.add_parser("refunded", help="say that what was owed back was paid, on evidence that was printed")
+    for parser in (looking, saying):
+        add_refund(parser)
+    saying.add_argument("--evidence", required=True, metavar="DIGEST", help="`evidence`, as the first step prints it")
+    saying.add_argument("--override", metavar="CONTRACT", help="the contract's id once more, where no chain tells it")
+    looking.set_defaults(run=refund_evidence)
+    saying.set_defaults(run=refunded)
+    return saying
 
 
 def _add_verdicts(actions: "Commands") -> None:
@@ -151,6 +165,19 @@ def resolve(options: argparse.Namespace) -> None:
     given = {"transaction": options.paid, "override": options.override, "reason": options.reason}
     body |= {name: value for name, value in given.items() if value is not None}
     show(_ask(options, "POST", "tasks", options.contract, "payment", "resolve", body=body))
+
+
+def refund_evidence(options: argparse.Namespace) -> None:
+    """Print what the chain says of a transaction that is said to pay a debt back."""
+    body: dict[str, Json] = {"debt": options.debt, "transaction": options.transaction}
+    show(_ask(options, "POST", "tasks", options.contract, "payment", "refunded", "evidence", body=body))
+
+
+def refunded(options: argparse.Namespace) -> None:
+    """Say that what was owed back was paid."""
+    names = ("debt", "transaction", "evidence", "override", "reason")
+    body: dict[str, Json] = {name: value for name in names if (value := getattr(options, name)) is not None}
+    show(_ask(options, "POST", "tasks", options.contract, "payment", "refunded", body=body))
 
 
 def letters(options: argparse.Namespace) -> None:

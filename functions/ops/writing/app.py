@@ -1,12 +1,12 @@
-"""What an operator does: pauses, webhooks resent, payments decided, dead letters put back, payloads forgotten."""
+"""What an operator does: pauses, webhooks resent, payments and refunds, dead letters put back, payloads forgotten."""
 
 from typing import Any
 
 from piecework.edge.ports import LambdaContext
 from piecework.ops.door import serve
-from piecework.ops.wiring import OpsDoor
+from piecework.ops.money.wiring import OpsMoneyDoor
 
-door = OpsDoor().ready("access", "telemetry")
+door = OpsMoneyDoor().ready("access", "telemetry")
 
 ANSWERS = {
     "/ops/pieces/{key}/forget": door.forget_piece,
@@ -14,6 +14,8 @@ ANSWERS = {
     "/ops/tasks/{contract_id}/webhooks/{event_id}/resend": door.resend,
     "/ops/tasks/{contract_id}/payment/evidence": door.payment_evidence,
     "/ops/tasks/{contract_id}/payment/resolve": door.resolve_payment,
+    "/ops/tasks/{contract_id}/payment/refunded": door.refunded,
+    "/ops/tasks/{contract_id}/payment/refunded/evidence": door.refund_evidence,
     "/ops/dead-letters/{name}/look": door.look,
     "/ops/dead-letters/{name}/redrive": door.redrive,
     "/ops/pause": door.pause,

@@ -60,7 +60,7 @@ with the module of each class that is not here:
         StillNeeded                         ops.forgetting.erasing
         StoredFailure                       runtime.execute.flow
         TooLarge
-        TooOften                            ops.payments
+        TooOften                            ops.money.payments
         Unauthorized
             SignInRefused                   ops.access
         Unavailable

@@ -112,6 +112,8 @@ def a_task(name, state, payment, **known):
         "created_at_ms": START_MS,
         "finished_at_ms": None,
         "is_in_doubt": state == "UNKNOWN",
+        "is_owed_back": False,
+        "debts": [],
         "forgotten": None,
         "next_look_at_ms": None,
         "looks": 0,
@@ -149,7 +151,7 @@ SHOWN = {
     ),
     "failed after its payment": (
         *("FAILED_PERMANENT", "settled"),
-        ENDED | failure("EXECUTION_FAILED", "no") | {"executor": "upfront"},
+        ENDED | failure("EXECUTION_FAILED", "no") | {"executor": "upfront", "is_owed_back": True},
     ),
     "failed for now": ("FAILED_TRANSIENT", "authorized", LATER | failure("EXECUTION_TRANSIENT", "busy")),
     "failed for now after its payment": (
@@ -168,7 +170,8 @@ SHOWN = {
 def test_a_task_is_found_by_its_contract_without_moves_that_nobody_kept(door, name):
     state, payment, known = SHOWN[name]
 
-    assert door.get(f"/ops/tasks/{TASKS[name]}") == (200, a_task(name, state, payment, **known))
+    owed = {"debts": [a_debt(name)]} if known.get("is_owed_back") else {}
+    assert door.get(f"/ops/tasks/{TASKS[name]}") == (200, a_task(name, state, payment, **known, **owed))
 
 
 def test_a_contract_that_nobody_has_paid_for_has_no_task(door):
@@ -180,13 +183,21 @@ def test_a_contract_that_nobody_has_paid_for_has_no_task(door):
 def an_owed_row(name, kind, atomic, wallet):
     task = a_task(name, "", "settled")
     owed = {"kind": kind, "contract_id": TASKS[name], "generation": 1, "atomic": atomic, "at_ms": START_MS}
-    return owed | {"network": "eip155:8453", "transaction": task["receipt"]["transaction"], "wallet": wallet}
+    owed |= {"network": "eip155:8453", "transaction": task["receipt"]["transaction"], "wallet": wallet}
+    digest = hashlib.sha256(owed["transaction"].encode()).hexdigest()[:16]
+    return owed | {"debt": f"{START_MS}-1-{digest}" if kind == "refund_due" else None, "refund": None}
+
+
+def a_debt(name):
+    owed = an_owed_row(name, "refund_due", "5000000", PAYER)
+    return {member: value for member, value in owed.items() if member not in ("kind", "contract_id")}
 
 
 def test_the_ledger_of_the_day_shows_what_became_owed_and_no_move_that_nobody_kept(door):
     found = door.get("/ops/ledger", day="2027-01-15")
 
     totals = {"received": "0", "platform_fee_due": "150000", "refund_due": "5000000"}
+    totals |= {"refunded": "0", "still_owed_back": "5000000"}
     assert found == (
         200,
         {
@@ -198,6 +209,7 @@ def test_the_ledger_of_the_day_shows_what_became_owed_and_no_move_that_nobody_ke
                 an_owed_row("failed for now after its payment", "platform_fee_due", "50000", WORKS),
                 an_owed_row("completed", "platform_fee_due", "50000", WORKS),
             ],
+            "refunds": [],
             "totals_atomic": {"eip155:8453": totals},
             "is_complete": None,
             "complete_from": None,

@@ -9,7 +9,7 @@ import pytest
 from piecework.clock import DAY_MS, now_in_ms
 from piecework.edge.roles import Caller, Role
 from piecework.errors import Conflict
-from piecework.ops.payments import PaymentVerbs
+from piecework.ops.money.payments import PaymentVerbs
 from piecework.ops.records import Records
 from piecework.ops.store.worker_rows import WorkerRowsTable
 from piecework.worker.chain.rpc import RpcChain
@@ -108,7 +108,7 @@ def test_of_many_at_once_one_decides_and_money_and_fee_are_written_once(place):
     is_paid, day = done["paid"] is not None, now_in_ms() // DAY_MS
     received = [move for move in place.rows.received(day, 9) if move.contract_id == place.name]
     assert len(received) == int(is_paid)
-    assert len([row for row in place.rows.owed(day, 9) if row.contract_id == place.name]) == int(is_paid)
+    assert len([debt for debt in place.rows.owed(day, 9) if debt.row.contract_id == place.name]) == int(is_paid)
     decided = [move for move in place.rows.moves(place.name, 99) if move.resolution]
     assert [json.dumps(move.resolution, sort_keys=True) for move in decided] == [json.dumps(done, sort_keys=True)]
     assert abs(done["at_ms"] - time.time() * 1000) < 60_000

@@ -125,7 +125,7 @@ def test_money_that_came_is_found_by_its_day_and_what_is_owed_beside_it(place):
     assert [move.transaction for move in came] == ["0xabc"] * 5 and {move.atomic for move in came} == {1500}
     assert len(place.rows.received(DAY, 3)) == 3
     assert [move.payment for move in place.rows.received(DAY + 1, 99)] == ["released"]
-    assert [owed.at_ms for owed in place.rows.owed(DAY, 9)] == [row.at_ms, row.at_ms + DAY_MS - 1]
+    assert [owed.row.at_ms for owed in place.rows.owed(DAY, 9)] == [row.at_ms, row.at_ms + DAY_MS - 1]
 
 
 def test_money_that_came_stays_in_the_ledger_when_its_task_is_gone_as_what_is_owed_does(place):
@@ -207,7 +207,7 @@ def test_what_is_owed_is_in_the_order_of_its_time_and_so_many(place):
     for at_ms in (30, 10, 20):
         place.executions.add_debt(replace(row, at_ms=row.at_ms + at_ms))
 
-    assert [owed.at_ms - row.at_ms for owed in place.rows.owed(DAY, 2)] == [10, 20]
+    assert [owed.row.at_ms - row.at_ms for owed in place.rows.owed(DAY, 2)] == [10, 20]
     assert [came.at_ms - row.at_ms for came in place.rows.received(DAY, 9)] == [10, 20, 30]
 
 

@@ -8,14 +8,22 @@ from local.gateway.lambdas.variables import ROOT
 from piecework.aws.due_table import DueTable
 from piecework.aws.pieces_table import PiecesTable
 from piecework.durable.pieces import Origin, Pieces, Result, piece_key
+from piecework.worker.payment.owing import ledger_row
+from piecework.worker.record.debts import Debt
+from piecework.worker.record.states import State
 from piecework.worker.store.contracts_table import ContractsTable
+from piecework.worker.store.debts_table import DebtsTable
 from piecework.worker.store.executions_table import ExecutionsTable
 from tests.support.clients.metered import Metered, size_of
 from tests.support.fakes import START_MS, FakeClock, FakeOverflow, no_renewal
+from tests.support.ops.tasks import a_task
+from tests.support.worker.contracts import a_record
+from tests.support.worker.records import moved
 from tests.support.worker.stage import BODY, Stage, stub_facilitator
 
 WORKER = ("ContractsTable", "WorkTable", "DueTable")
 BY_DAY = "/ByDay"
+REFUND_UNITS = 12
 UNIT_DOLLARS = 0.625  # for a million
 COST = (ROOT / "docs/cost.md").read_text("utf-8")
 
@@ -60,6 +68,27 @@ def test_a_paid_task_writes_so_many_units_in_so_many_requests(paid):
         {"get_item": 2, "transact_write_items": 3},
         {"WorkTable": 28, f"WorkTable{BY_DAY}": 2, "DueTable": 8},
     )
+
+
+def test_a_refund_writes_so_many_units_in_one_transaction(metered):
+    """What it costs to say that a payment was paid back: twice what its five rows weigh."""
+    client, work, due = metered("WorkTable", "DueTable")
+    executions, debts = ExecutionsTable(client, work, due, FakeClock()), DebtsTable(client, work)
+    bound = a_task()
+    receipt = {"success": True, "transaction": "0x" + "aa" * 32, "network": "base", "payer": bound.payment.payer}
+    ended = moved(bound, State.FAILED_PERMANENT, payment_status="settled", receipt=receipt, payment="")
+    row = ledger_row("refund_due", ended, a_record(START_MS), 1500, ended.payment.payer, 0, receipt["transaction"])
+    executions.claim(None, bound)
+    executions.move(bound, ended, ledger=[row])
+    client.take()
+
+    debt = debts.debt(bound.contract_id, Debt(row).key.name)
+    refund = debt.paid("0x" + "bb" * 32, by="evidence", operator="ann", reason="paid back on Monday", at_ms=START_MS)
+    debts.refund(refund, debt, ended)
+
+    # the debt 2, its transaction 2, its day 2, the move 2, the record 4
+    assert client.take() == ({"query": 1, "transact_write_items": 1}, {"WorkTable": REFUND_UNITS})
+    assert f"A refund writes {REFUND_UNITS} units" in COST
 
 
 def test_the_page_of_costs_says_the_units_of_a_paid_task(paid):

@@ -11,9 +11,10 @@ from piecework.aws.listed import SHARDS, keys_of
 from piecework.clock import DAY_MS
 from piecework.ops.tasks import ContractHead, DeliveryHead, WorkerRows
 from piecework.worker.contract.contracts import KEPT_MS, ContractRecord
+from piecework.worker.record.debts import REFUND_DUE, Debt, DebtKey, Refund
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerRow
-from piecework.worker.record.moves import RECEIVED, RELEASED, MoneyMove
+from piecework.worker.record.moves import RECEIVED, REFUNDED, RELEASED, MoneyMove
 from piecework.worker.record.states import State
 from piecework.worker.store.executions_table import index_key
 from tests.support.fakes import START_MS
@@ -66,7 +67,8 @@ class FakeWorkerRows(WorkerRows):
     records: dict[str, Execution] = field(default_factory=dict)
     signed: dict[str, ContractHead] = field(default_factory=dict)
     money: dict[str, dict[str, KeptMove]] = field(default_factory=dict)  # by contract and place
-    debts: dict[tuple[str, str], LedgerRow] = field(default_factory=dict)  # by month and place
+    ledger: dict[tuple[str, str], LedgerRow] = field(default_factory=dict)  # by month and place
+    paid_back: dict[DebtKey, Refund] = field(default_factory=dict)
     hooks: FakeDeliveries = field(default_factory=FakeDeliveries)
     read_records: int = 0
 
@@ -89,15 +91,15 @@ class FakeWorkerRows(WorkerRows):
     def keep(self, *moves: MoneyMove, expires_at: int = START_MS) -> None:
         """Write moves; those whose payment says that money came are taken for the ones by which it came."""
         for move in moves:
-            came = move.payment in {*RECEIVED, RELEASED}
-            place = f"{move.version:08d}#{move.at_ms}" if move.payment != RELEASED else _last(move)
-            self.money.setdefault(move.contract_id, {})[place] = KeptMove(move, None if came else expires_at)
+            stays = move.payment in {*RECEIVED, REFUNDED, RELEASED}
+            place = f"{move.version:08d}#{move.at_ms}" if move.payment not in (RELEASED, REFUNDED) else _last(move)
+            self.money.setdefault(move.contract_id, {})[place] = KeptMove(move, None if stays else expires_at)
 
     def owe(self, *rows: LedgerRow) -> None:
         for row in rows:
             month = datetime.fromtimestamp(row.at_ms // 1000, UTC).strftime("%Y-%m")
             place = f"{row.at_ms:015d}#{row.contract_id}#{row.generation}#{row.kind}#{row.transaction}"
-            self.debts[month, place] = row
+            self.ledger.setdefault((month, place), row)
 
     def sweep(self, now_s: int) -> None:
         """Remove what has outlived its time."""
@@ -126,16 +128,29 @@ class FakeWorkerRows(WorkerRows):
         heads = (DeliveryHead(d.event_id, _host(d.url), str(d.state), d.attempt, d.tries) for d in found)
         return list(islice(heads, limit))
 
-    def owed(self, day: int, limit: int) -> list[LedgerRow]:
+    def owed(self, day: int, limit: int) -> list[Debt]:
         """Of the day's own month, in the order of their places."""
         month = datetime.fromtimestamp(day * DAY_MS // 1000, UTC).strftime("%Y-%m")
-        places = sorted(place for of, place in self.debts if of == month)
-        found = (self.debts[month, place] for place in places)
-        return [row for row in found if row.at_ms // DAY_MS == day][:limit]
+        places = sorted(place for of, place in self.ledger if of == month)
+        found = (self.ledger[month, place] for place in places)
+        return [self._debt(row) for row in found if row.at_ms // DAY_MS == day][:limit]
+
+    def refunds(self, day: int, limit: int) -> list[Refund]:
+        every = sorted(self.paid_back.values(), key=lambda one: (one.at_ms, one.contract_id, str(one.generation)))
+        return [one for one in every if one.at_ms // DAY_MS == day][:limit]
+
+    def debts(self, keys: Sequence[DebtKey]) -> list[Debt]:
+        every = [self._debt(row) for row in self.ledger.values() if row.kind == REFUND_DUE]
+        found = {debt.key: debt for debt in every}
+        return [found[key] for key in keys if key in found]
+
+    def _debt(self, row: LedgerRow) -> Debt:
+        return Debt(row, self.paid_back.get(Debt(row).key) if row.kind == REFUND_DUE else None)
 
     def received(self, day: int, limit: int) -> list[MoneyMove]:
         """Of each partition so many, then so many of them all."""
-        every = [one.move for kept in self.money.values() for one in kept.values() if one.expires_at is None]
+        stay = [one.move for kept in self.money.values() for one in kept.values() if one.expires_at is None]
+        every = [move for move in stay if move.payment != REFUNDED]
         by_shard: dict[str, list[tuple[str, MoneyMove]]] = {}
         for move in every:
             keys = keys_of(index_key(move.contract_id), move.at_ms)
@@ -165,6 +180,13 @@ class KeptExecutions(FakeExecutions):
         super().move(before, after, ledger=ledger, webhook_at_ms=webhook_at_ms)
         self._keep(before, after)
         self._rows.owe(*ledger)
+
+    def replace(self, before: Execution, after: Execution) -> None:
+        """A version that no move made; what it did to the money is written beside it."""
+        with self.lock:
+            self._check(before, after)
+            self._put(before, after)
+            self._rows.add(after)
 
     def add_debt(self, row: LedgerRow) -> None:
         super().add_debt(row)

@@ -88,6 +88,18 @@ def door(monkeypatch):
                 {"decision": "not_paid", "evidence": "d1", "override": "ctr_1", "reason": "known"},
             ),
         ),
+        (
+            ["refund-evidence", "ctr_1", "--debt", "5-1-ab", "--transaction", "0xcd"],
+            ("POST", "/ops/tasks/ctr_1/payment/refunded/evidence", {"debt": "5-1-ab", "transaction": "0xcd"}),
+        ),
+        (
+            ["refunded", "ctr_1", "--debt", "5-1-ab", "--transaction", "0xcd", "--evidence", "d1", "--reason", "sent"],
+            (
+                "POST",
+                "/ops/tasks/ctr_1/payment/refunded",
+                {"debt": "5-1-ab", "transaction": "0xcd", "evidence": "d1", "reason": "sent"},
+            ),
+        ),
         (["letters", "task"], ("POST", "/ops/dead-letters/task/look", {})),
         (
             ["redrive", "due", "--count", "3", "--reason", "mended"],

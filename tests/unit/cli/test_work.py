@@ -9,7 +9,9 @@ import time
 import pytest
 
 from piecework.aws.due_table import DueTable
+from piecework.extend.executors import Refused
 from piecework.jsons import canonical
+from piecework.worker.record.debts import owed_by
 from piecework.worker.record.executions import LedgerRow
 from piecework.worker.record.states import State
 from piecework.worker.store.contracts_table import ContractsTable
@@ -193,6 +195,52 @@ def test_what_is_no_transaction_pays_nothing(stage, capsys, transaction):
 def test_a_contract_without_a_task_has_no_payment(stage, capsys, name):
     assert main(["payment", "show", name]) == 1
     assert capsys.readouterr().err.startswith("piecework: ")
+
+
+def owed_back(stage):
+    """A contract whose work failed after it was paid, the name of what that owes, and a transfer back."""
+
+    def fail(task, run):
+        raise Refused("nobody can do this")
+
+    stage.do = fail
+    contract = stage.contract("upfront")
+    stage.post(contract, BODY, stage.pay(contract))
+    stage.settle_down(600)
+    stage.clock.move(60)
+    execution = stage.standing(contract)
+    sent = stage.stub.ledger.send(contract.network.usdc, "0x" + "77" * 20, execution.payment.payer, contract.atomic)
+    stage.stub.ledger.clock = time.time
+    return contract, owed_by(execution).name, sent.hash
+
+
+def test_an_operator_says_that_what_is_owed_was_paid_back_and_the_export_shows_both(stage, capsys):
+    contract, debt, transaction = owed_back(stage)
+    words = ["payment", "refunded", contract.contract_id, "--debt", debt, "--reason", "sent on Monday"]
+    assert main([*words, "--transaction", "0x" + "ab" * 32]) == 1
+    assert "no block that the node knows" in capsys.readouterr().err
+    assert stage.standing(contract).owes_refund
+
+    assert main([*words, "--transaction", transaction]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["chain"]["verdict"], told["refund"]["by"]) == ("shown", "evidence")
+    assert not stage.standing(contract).owes_refund
+    assert main([*words, "--transaction", transaction]) == 1
+    assert "paid back already; an operator said so at" in capsys.readouterr().err
+    month = time.strftime("%Y-%m", time.gmtime(stage.clock() / 1000))
+    assert main(["ledger", "export", "--from", month]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {(row["kind"], row["debt"]) for row in rows} >= {("refund_due", debt), ("refunded", debt)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [(["--transaction", "0x12"], "64 hex digits"), (["--override", "ctr_other"], "--override must be")],
+)
+def test_a_refund_that_makes_no_sense_is_refused(stage, capsys, changed, said):
+    words = ["payment", "refunded", "ctr_1", "--debt", "1-1-x", "--transaction", TRANSACTION, "--reason", "sent"]
+    assert main([*words, *changed]) == 1
+    assert said in capsys.readouterr().err
 
 
 def a_row(stage, month, kind="platform_fee_due"):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from piecework.errors import BadRequest, Conflict, Forbidden, NotFound
-from piecework.ops.payments import MOST_CALLS, OF_ONE_PAYMENT, PaymentVerbs, TooOften, bounded
+from piecework.ops.money.payments import MOST_CALLS, OF_ONE_PAYMENT, PaymentVerbs, TooOften, bounded
 from piecework.ops.records import Records
 from piecework.worker.chain.bounded import BoundedChain
 from piecework.worker.chain.networks import BASE, BASE_SEPOLIA

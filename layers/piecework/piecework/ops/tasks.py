@@ -14,9 +14,10 @@ from piecework.ops.access import READS, require
 from piecework.ops.listing import AHEAD_MS, DAY_MS, LARGEST_PAGE, PAGE, Place, Row, Rows, page_of
 from piecework.ops.query import MOST_MS, number, one_of, texts
 from piecework.values import asdict
+from piecework.worker.record.debts import REFUND_DUE, Debt, DebtKey, Refund, owed_by
 from piecework.worker.record.execution import KEPT_DAYS, Execution
-from piecework.worker.record.executions import LedgerKind, LedgerRow
-from piecework.worker.record.moves import MoneyMove, at_stake
+from piecework.worker.record.executions import LedgerKind
+from piecework.worker.record.moves import RELEASED, MoneyMove, at_stake
 from piecework.worker.record.states import State
 from piecework.worker.record.values import PaymentStatus
 
@@ -24,7 +25,8 @@ LONGEST_LIFE_MS: Final = 200 * DAY_MS  # a contract: 90 days to its deadline, an
 MOST_MOVES: Final = 100  # of one task's money, the newest of them
 MOST_DELIVERIES: Final = 50
 MOST_LEDGER_ROWS: Final = 1_000  # of one day that are added up
-TOTALS: Final = ("received", *get_args(LedgerKind))  # of each network
+OWED_BACK: Final = "still_owed_back"  # of what became owed back on a day
+TOTALS: Final = ("received", *get_args(LedgerKind), OWED_BACK)  # of each network
 NO_TASK: Final = "SIGNED"  # the state of a contract that nobody has paid for
 NOT_KEPT: Final = "NOT_KEPT"  # the same of one whose task, if it had one, may be gone by now
 KEPT_MS: Final = (KEPT_DAYS + 1) * DAY_MS  # that a task's record is kept for at least
@@ -72,8 +74,14 @@ class WorkerRows(Protocol):
     def deliveries(self, contract_id: str, limit: int) -> list[DeliveryHead]:
         """The webhooks of a contract."""
 
-    def owed(self, day: int, limit: int) -> list[LedgerRow]:
-        """What became owed on a day (its number since 1970), the oldest first."""
+    def owed(self, day: int, limit: int) -> list[Debt]:
+        """What became owed on a day (its number since 1970), the oldest first, each with its refund."""
+
+    def refunds(self, day: int, limit: int) -> list[Refund]:
+        """What was said on a day to be paid back, the oldest first."""
+
+    def debts(self, keys: Sequence[DebtKey]) -> list[Debt]:
+        """Those of the debts that are there, in the order of the keys, strongly consistent."""
 
     def received(self, day: int, limit: int) -> list[MoneyMove]:
         """The moves by which money came on a day, the oldest first."""
@@ -147,6 +155,7 @@ class TaskViews:
             "transactions_named": list(found.settlement.hashes),
             "receipt": dict(found.settlement.receipt) if found.settlement.receipt else None,
             "resolution": dict(found.settlement.resolution) if found.settlement.resolution else None,
+            "debts": [_debt(debt) for debt in self._debts(found, moves[:MOST_MOVES])],
             "moves": [_move(move) for move in moves[:MOST_MOVES]],
             "has_more_moves": len(moves) > MOST_MOVES,
             "webhooks": [_webhook(one) for one in deliveries[:MOST_DELIVERIES]],
@@ -165,15 +174,26 @@ class TaskViews:
         day = _day(asked.get("day", ""), self._clock())
         received = self._rows.received(day, MOST_LEDGER_ROWS + 1)
         owed = self._rows.owed(day, MOST_LEDGER_ROWS + 1)
+        refunds = self._rows.refunds(day, MOST_LEDGER_ROWS + 1)
+        is_cut = max(len(received), len(owed), len(refunds)) > MOST_LEDGER_ROWS
+        received, owed, refunds = received[:MOST_LEDGER_ROWS], owed[:MOST_LEDGER_ROWS], refunds[:MOST_LEDGER_ROWS]
         return {
             "day": _text_of(day),
-            "received": [_move(move) for move in received[:MOST_LEDGER_ROWS]],
-            "owed": [_owed(row) for row in owed[:MOST_LEDGER_ROWS]],
-            "totals_atomic": _totals(received[:MOST_LEDGER_ROWS], owed[:MOST_LEDGER_ROWS]),
-            "is_complete": self._is_complete(day) if max(len(received), len(owed)) <= MOST_LEDGER_ROWS else False,
+            "received": [_move(move) for move in received],
+            "owed": [_owed(debt) for debt in owed],
+            "refunds": [_refund(refund) for refund in refunds],
+            "totals_atomic": _totals(received, owed, refunds),
+            "is_complete": False if is_cut else self._is_complete(day),
             "complete_from": self._complete_from or None,
             "without_amount": sum(move.atomic is None for move in received),
         }
+
+    def _debts(self, task: Execution, moves: Sequence[MoneyMove]) -> list[Debt]:
+        """What a task owes back, or did owe: for work that failed, and for payments that were given up and came."""
+        released = [move for move in moves if move.payment == RELEASED]
+        keys = [DebtKey(task.contract_id, move.at_ms, move.generation, move.transaction) for move in released]
+        keys += [own] if (own := owed_by(task)) else []
+        return self._rows.debts(keys) if keys else []
 
     def _is_complete(self, day: int) -> bool | None:
         """Whether all that was received on a day has rows; None: nobody has said since when."""
@@ -210,6 +230,7 @@ def _task(execution: Execution) -> dict[str, Json]:
         "created_at_ms": execution.created_at_ms,
         "finished_at_ms": (forgotten.ended_at_ms if forgotten else execution.outcome.finished_at_ms) or None,
         "is_in_doubt": execution.state is State.UNKNOWN,
+        "is_owed_back": execution.owes_refund,
         "next_look_at_ms": execution.due_ms or None,
         "looks": execution.settlement.looks,
         "forgotten": forgotten.to_json() if forgotten else None,
@@ -240,19 +261,36 @@ def _webhook(head: DeliveryHead) -> dict[str, Json]:
     return {**head._asdict(), "tries": tries}
 
 
-def _totals(received: Sequence[MoneyMove], owed: Sequence[LedgerRow]) -> dict[str, Json]:
+def _totals(received: Sequence[MoneyMove], owed: Sequence[Debt], refunds: Sequence[Refund]) -> dict[str, Json]:
     """The sums of each network: coins of a test network are not money."""
     sums: dict[str, dict[str, int]] = {}
     came = [(move.network, "received", move.atomic or 0) for move in received]
-    for network, kind, atomic in [*came, *((row.network, row.kind, row.atomic) for row in owed)]:
+    due = [(debt.row.network, str(debt.row.kind), debt.row.atomic) for debt in owed]
+    still = [(debt.row.network, OWED_BACK, debt.row.atomic) for debt in owed if debt.is_owed]
+    back = [(refund.network, refund.kind, refund.atomic) for refund in refunds]
+    for network, kind, atomic in [*came, *due, *still, *back]:
         of_network = sums.setdefault(network, dict.fromkeys(TOTALS, 0))
         of_network[kind] += atomic
     return {network: {kind: str(sums[network][kind]) for kind in TOTALS} for network in sorted(sums)}
 
 
-def _owed(row: LedgerRow) -> dict[str, Json]:
-    shown: dict[str, Json] = asdict(row)
-    return {name: value for name, value in shown.items() if name != "task_id"} | {"atomic": str(row.atomic)}
+def _owed(debt: Debt) -> dict[str, Json]:
+    shown: dict[str, Json] = asdict(debt.row)
+    is_back = debt.row.kind == REFUND_DUE
+    return {name: value for name, value in shown.items() if name != "task_id"} | {
+        "atomic": str(debt.row.atomic),
+        "debt": debt.key.name if is_back else None,
+        "refund": debt.refund.word if debt.refund else None,
+    }
+
+
+def _debt(debt: Debt) -> dict[str, Json]:
+    return {name: value for name, value in _owed(debt).items() if name not in ("kind", "contract_id")}
+
+
+def _refund(refund: Refund) -> dict[str, Json]:
+    shown: dict[str, Json] = asdict(refund)
+    return {name: value for name, value in shown.items() if name != "task_id"} | {"atomic": str(refund.atomic)}
 
 
 def _day(text: str, now_ms: int) -> int:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from piecework.aws.clients import Clients
     from piecework.ops.forgetting.verbs import Forgets
     from piecework.ops.pausing import Pausing
-    from piecework.ops.payments import PaymentVerbs
     from piecework.ops.people.sign_in import SignIn
     from piecework.ops.pieces import PieceViews
     from piecework.ops.records import Records
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from piecework.ops.tasks import TaskViews
     from piecework.ops.verbs import Hooks, Verbs
     from piecework.ops.verdicts import Verdicts
-    from piecework.worker.payment.doubts import Doubts
 
 TOKENS: Final = "PIECEWORK_OPS_TOKENS"
 ROLES: Final = "PIECEWORK_OPS_TOKEN_ROLES"
@@ -131,14 +129,6 @@ class OpsDoor(Parts):
         """The answer of POST /ops/tasks/{contract_id}/webhooks/{event_id}/resend."""
         named, body = asked.named, asked.request.json_object()
         return self._verbs.resend(asked.caller, named["contract_id"], named["event_id"], body)
-
-    def payment_evidence(self, asked: Asked) -> Json:
-        """The answer of POST /ops/tasks/{contract_id}/payment/evidence."""
-        return self._payments.evidence(asked.caller, asked.named["contract_id"], asked.request.json_object())
-
-    def resolve_payment(self, asked: Asked) -> Json:
-        """The answer of POST /ops/tasks/{contract_id}/payment/resolve."""
-        return self._payments.resolve(asked.caller, asked.named["contract_id"], asked.request.json_object())
 
     def look(self, asked: Asked) -> Json:
         """The answer of POST /ops/dead-letters/{name}/look."""
@@ -293,41 +283,6 @@ class OpsDoor(Parts):
         table, bucket = needed(self._env, "PIECEWORK_TABLE", "PIECEWORK_BUCKET")
         work, contracts = (self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_CONTRACTS_TABLE"))
         return forgets_of(self._records, self._clients, table, bucket, work, contracts)
-
-    @cached_property
-    def _payments(self) -> PaymentVerbs:
-        from piecework.ops.payments import PaymentVerbs
-
-        return PaymentVerbs(self._records, lambda: self._doubts)
-
-    @cached_property
-    def _doubts(self) -> Doubts:
-        from piecework.clock import now_in_ms
-        from piecework.ops.payments import bounded
-        from piecework.worker.backends import node_of
-        from piecework.worker.payment.charging import Charging
-        from piecework.worker.payment.counts import SettlementCounts
-        from piecework.worker.payment.doubts import Doubts
-        from piecework.worker.payment.facilitator import HttpFacilitator
-        from piecework.worker.store.contracts_table import ContractsTable
-        from piecework.worker.store.executions_table import ExecutionsTable
-
-        names = ("PIECEWORK_CONTRACTS_TABLE", "PIECEWORK_WORK_TABLE", "PIECEWORK_DUE_TABLE", "FACILITATOR_URL")
-        if not all(self._env.get(name) for name in names):
-            raise NotFound("this stack has no worker door")
-        contracts, work, due, facilitator = needed(self._env, *names)
-        url, arn = (self._env.get(name, "") for name in ("BASE_RPC_URL", "BASE_RPC_URL_SECRET_ARN"))
-        warn, executions = self.telemetry.warning, ExecutionsTable(self._clients.dynamodb, work, due)
-        charging = Charging(
-            executions=executions,
-            facilitator=HttpFacilitator(facilitator, warn=warn),
-            chain_of=bounded(node_of(url, arn, warn)),
-            clock=now_in_ms,
-            nudge=lambda due, delay_ms: None,  # the sweep finds what follows
-            log=self.telemetry,
-            counts=SettlementCounts(self.telemetry.count),
-        )
-        return Doubts(ContractsTable(self._clients.dynamodb, contracts), executions, charging)
 
     @cached_property
     def _status(self) -> Status:

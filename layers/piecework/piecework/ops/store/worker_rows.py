@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -16,10 +15,11 @@ from piecework.jsons.stored import known
 from piecework.ops.listing import Row, Rows
 from piecework.ops.tasks import ContractHead, DeliveryHead, WorkerRows
 from piecework.webhooks.store import tries_of
+from piecework.worker.record.debts import REFUND_DUE, Debt, DebtKey, Refund
 from piecework.worker.record.execution import Execution
-from piecework.worker.record.executions import LedgerRow
 from piecework.worker.record.moves import MoneyMove
-from piecework.worker.store.executions_table import from_item, received_on
+from piecework.worker.store.debts_table import REFUNDED, debt_of
+from piecework.worker.store.executions_table import from_item, ledger_key, month_of, received_on
 
 if TYPE_CHECKING:
     from piecework.aws.table import Client
@@ -75,12 +75,24 @@ class WorkerRowsTable(WorkerRows):
         rows = (row for row in found if row["sk"] != STOP)
         return [_delivery(row) for row in islice(rows, limit)]
 
-    def owed(self, day: int, limit: int) -> list[LedgerRow]:
+    def owed(self, day: int, limit: int) -> list[Debt]:
         first = day * DAY_MS
-        month = datetime.fromtimestamp(first // 1000, UTC).strftime("%Y-%m")
-        after, before = f"{first:015d}", f"{first + DAY_MS:015d}"
-        found = self._work.query(f"LEDGER#{month}", after=after, before=before, page=limit, consistent=False)
-        return [known(LedgerRow, loads(row["row"])) for row in islice(found, limit)]
+        found = self._ledger(day, f"{first:015d}", f"{first + DAY_MS:015d}", limit)
+        return [debt_of(row) for row in found]
+
+    def refunds(self, day: int, limit: int) -> list[Refund]:
+        first = day * DAY_MS
+        found = self._ledger(day, f"{REFUNDED}{first:015d}", f"{REFUNDED}{first + DAY_MS:015d}", limit)
+        return [known(Refund, loads(row["row"])) for row in found]
+
+    def debts(self, keys: Sequence[DebtKey]) -> list[Debt]:
+        places = [ledger_key(REFUND_DUE, key) for key in keys]
+        found = self._work.find(places)
+        return [debt_of(found[place]) for place in places if place in found]
+
+    def _ledger(self, day: int, after: str, before: str, limit: int) -> Iterator[Item]:
+        found = self._work.query(month_of(day * DAY_MS), after=after, before=before, page=limit, consistent=False)
+        return islice(found, limit)
 
     def received(self, day: int, limit: int) -> list[MoneyMove]:
         keys = [(row["pk"], row["sk"]) for row in islice(self._received(day, limit), limit)]

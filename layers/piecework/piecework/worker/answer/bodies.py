@@ -31,6 +31,7 @@ RETRYABLE: Final = frozenset({State.FAILED_TRANSIENT, State.UNPAID})
 GONE: Final = 410
 LOOKS_AT_ONCE: Final = 10  # for files in the bucket; as many connections as a client keeps
 OWED_BACK: Final = "the payment is owed back"
+PAID_BACK: Final = "the payment is paid back"  # as long as the words that it stands for
 EXHAUSTED: Final = Failure("RETRIES_EXHAUSTED", "every attempt of this contract is used up")
 
 
@@ -208,9 +209,13 @@ def _as_ended(execution: Execution, told: Failure) -> Failure:
     """A failure with what its end means for the money."""
     if told.code == "PAYMENT_FAILED" and execution.is_ended:  # as records said it that were written earlier
         told = last_refusal(told)
-    if not execution.owes_refund or OWED_BACK in told.message:
+    if not execution.failed_after_payment:
         return told
-    return replace(told, message=f"{told.message[: MESSAGE_CHARACTERS - len(OWED_BACK) - 2]}; {OWED_BACK}")
+    said = OWED_BACK if execution.owes_refund else PAID_BACK
+    message = told.message.replace(OWED_BACK, said)
+    if said not in message:
+        message = f"{message[: MESSAGE_CHARACTERS - len(said) - 2]}; {said}"
+    return replace(told, message=message)
 
 
 def receipt_of(execution: Execution) -> dict[str, str]:

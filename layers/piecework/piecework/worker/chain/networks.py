@@ -33,6 +33,7 @@ BASE_SEPOLIA: Final = Network(
     "base-sepolia", "eip155:84532", 84532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC", "2", is_testnet=True
 )
 NETWORKS: Final[Mapping[str, Network]] = {network.name: network for network in (BASE, BASE_SEPOLIA)}
+BY_CAIP2: Final[Mapping[str, Network]] = {network.caip2: network for network in NETWORKS.values()}
 
 
 def atomic_units(amount: str) -> int:

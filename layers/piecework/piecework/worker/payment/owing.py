@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from piecework.worker.contract.contracts import ContractRecord
 from piecework.worker.payment.cases import Case
+from piecework.worker.record.debts import transaction_of
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerKind, LedgerRow
 
@@ -25,7 +26,7 @@ def fee_rows(case: Case, now_ms: int, transaction: str) -> list[LedgerRow]:
 def late_fee_rows(case: Case, now_ms: int) -> list[LedgerRow]:
     """The same for work that was paid before it was done, once it is delivered."""
     settlement = case.execution.settlement
-    return fee_rows(case, now_ms, _transaction(case.execution)) if settlement.owes_fee else []
+    return fee_rows(case, now_ms, transaction_of(settlement.receipt)) if settlement.owes_fee else []
 
 
 def refund_rows(case: Case, now_ms: int) -> list[LedgerRow]:
@@ -33,7 +34,7 @@ def refund_rows(case: Case, now_ms: int) -> list[LedgerRow]:
     execution, contract = case.execution, case.contract
     if not execution.is_paid:
         return []
-    payer, transaction = execution.payment.payer, _transaction(execution)
+    payer, transaction = execution.payment.payer, transaction_of(execution.settlement.receipt)
     return [ledger_row("refund_due", execution, contract, contract.atomic, payer, now_ms, transaction)]
 
 
@@ -58,7 +59,3 @@ def ledger_row(
         at_ms=now_ms,
         transaction=transaction,
     )
-
-
-def _transaction(execution: Execution) -> str:
-    return str((execution.settlement.receipt or {}).get("transaction", ""))

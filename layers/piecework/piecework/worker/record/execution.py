@@ -81,9 +81,14 @@ class Execution:
         return self.outcome.finished_at_ms + (self.outcome.keeps_days or result_days) * DAY_MS
 
     @property
-    def owes_refund(self) -> bool:
+    def failed_after_payment(self) -> bool:
         """Whether the seeker paid for work that failed for good."""
         return self.is_paid and self.is_ended and self.state not in DELIVERED
+
+    @property
+    def owes_refund(self) -> bool:
+        """Whether that payment is owed back: nobody has said yet that it was paid back."""
+        return self.failed_after_payment and self.settlement.refund is None
 
     @property
     def retries_remaining(self) -> int:
@@ -221,6 +226,10 @@ class Execution:
         """Definitely not taken, and no further payment is asked for."""
         after = self._refused(State.FAILED_PERMANENT, receipt, last_refusal(failure))
         return replace(after, outcome=replace(after.outcome, finished_at_ms=now_ms), due_ms=0)
+
+    def paid_back(self, word: Mapping[str, Json]) -> Self:
+        """In the same state, with the word that what it owed was paid back."""
+        return replace(self, version=self.version + 1, settlement=replace(self.settlement, refund=word))
 
     @property
     def _unsettled(self) -> State:

@@ -14,12 +14,12 @@ from piecework.worker.errors import WorkerError
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.values import Item
 
-LedgerKind = Literal["platform_fee_due", "refund_due"]
+LedgerKind = Literal["platform_fee_due", "refund_due", "refunded"]
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """Money that somebody owes somebody, for the operator."""
+    """Money that somebody owes somebody, for the operator; or, of the kind `refunded`, that it was paid back."""
 
     kind: LedgerKind
     contract_id: str
@@ -30,6 +30,7 @@ class LedgerRow:
     wallet: str
     at_ms: int
     transaction: str = ""
+    debt: str = ""  # of a refund: the name of what it paid back
 
 
 class Moved(PieceworkError):
@@ -88,4 +89,4 @@ class Executions(Protocol):
         """Add what is owed for a payment that was given up and taken, and that it came; again, nothing changes."""
 
     def ledger(self, month: str) -> list[LedgerRow]:
-        """The ledger rows of a month, as in 2026-01, oldest first."""
+        """The ledger rows of a month, as in 2026-01, oldest first; refunds are among them."""

@@ -9,9 +9,11 @@ from typing import Final, Self
 from piecework.errors import PieceworkError
 from piecework.jsons import Json, loads
 from piecework.values import dataclass
+from piecework.worker.record.debts import Refund
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerRow
 
+REFUNDED: Final = "refunded"  # of money that was owed back, and was paid back
 RELEASED: Final = "released"  # of a payment that was taken although we had given it up
 RECEIVED: Final = frozenset({"settled", "settled_unconfirmed"})
 
@@ -77,6 +79,24 @@ class MoneyMove:
             atomic=owed.atomic,
             transaction=owed.transaction,
             network=owed.network,
+        )
+
+    @classmethod
+    def of_refund(cls, refund: Refund) -> Self:
+        """The move by which money that was owed back went back, as an operator says it."""
+        return cls(
+            contract_id=refund.contract_id,
+            generation=refund.generation,
+            version=0,
+            at_ms=refund.at_ms,
+            state="",
+            payment=REFUNDED,
+            claim="",
+            payer=refund.wallet,
+            atomic=refund.atomic,
+            transaction=refund.transaction,
+            resolution={**refund.word, "debt": refund.debt},
+            network=refund.network,
         )
 
     def is_receipt_after(self, before: Execution | None) -> bool:

@@ -44,6 +44,8 @@ def flat(execution: Execution) -> dict[str, Json]:
         del members["forgotten"]
     for part in PARTS:
         members |= {STORED_AS.get((part, name), name): value for name, value in members.pop(part).items()}
+    if members["refund"] is None:  # the same
+        del members["refund"]
     return members
 
 

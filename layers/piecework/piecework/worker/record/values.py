@@ -78,6 +78,7 @@ class Settlement:
     refusals: int = 0  # settlements of this contract that definitely failed, under any claim
     owes_fee: bool = False  # paid before the work, which owes the platform its share once it is delivered
     resolution: Mapping[str, Json] | None = None  # what an operator said of an unknown settlement, and upon what
+    refund: Mapping[str, Json] | None = None  # what an operator said of the payment that was owed back
 
     @property
     def is_paid(self) -> bool:

@@ -6,7 +6,7 @@
 |                                      |                     | record (JSON), told, told_writes, expires_at       |
 | CLAIM#<chain>/<asset>/<from>/<nonce> | CLAIM               | contract, generation, status, write, expires_at    |
 | EXEC#<contract id>                   | MONEY#<version>#<…> | row (JSON), expires_at: one change of its payment  |
-| LEDGER#<year-month>                  | <ms>#<contract>#<…> | row (JSON)                                         |
+| LEDGER#<year-month>                  | <ms>#<contract>#<…> | row (JSON); refunds: debts_table.py                |
 
 `write` is drawn anew for every write, so that a repeated request recognises its own first try. `told` holds items of
 partial output as JSON, and `told_writes` the tokens of those that were added after the record was written.
@@ -35,8 +35,9 @@ from piecework.errors import LeaseLost
 from piecework.jsons import Json, canonical, loads
 from piecework.jsons.stored import known
 from piecework.values import asdict
+from piecework.worker.record.debts import Debt, DebtKey
 from piecework.worker.record.execution import WEBHOOK_DUE, Execution
-from piecework.worker.record.executions import Executions, LedgerRow, Moved, NonceTaken
+from piecework.worker.record.executions import Executions, LedgerKind, LedgerRow, Moved, NonceTaken
 from piecework.worker.record.moves import MoneyMove
 from piecework.worker.record.stored import flat, from_flat
 
@@ -67,7 +68,7 @@ class ExecutionsTable(Executions):
 
     def claim(self, before: Execution | None, after: Execution) -> None:
         write = _new_write()
-        writes: list[Write] = [_replacing(before, after, write), _nonce(after, write)]
+        writes: list[Write] = [replacing(before, after, write), _nonce(after, write)]
         if before is not None and before.payment.claim_status == "active":
             writes += [_claim_status(before, "released"), self._due(before.released_due)]
         writes += writes_between(self._due_table, before.due if before else None, after.due)
@@ -79,10 +80,10 @@ class ExecutionsTable(Executions):
     def move(
         self, before: Execution, after: Execution, *, ledger: Sequence[LedgerRow] = (), webhook_at_ms: int = 0
     ) -> None:
-        self._move(_replacing(before, after, _new_write()), before, after, ledger, webhook_at_ms)
+        self._move(replacing(before, after, _new_write()), before, after, ledger, webhook_at_ms)
 
     def take_over(self, before: Execution, after: Execution, now_ms: int) -> None:
-        self._move(_replacing(before, after, _new_write(), AND_LAPSED, {"now": now_ms}), before, after)
+        self._move(replacing(before, after, _new_write(), AND_LAPSED, {"now": now_ms}), before, after)
 
     def renew(self, contract_id: str, lease: str, until_ms: int) -> None:
         values = {"lease": lease, "until": until_ms}
@@ -101,13 +102,14 @@ class ExecutionsTable(Executions):
 
     def add_debt(self, row: LedgerRow) -> None:
         came = MoneyMove.of_released(row)
-        key = _execution_key(row.contract_id)[0], f"MONEY#{LAST}#{row.at_ms}#{row.transaction}"
-        if self._table.transact([Put(_ledger_item(row)), Put(at(key) | _received(came))]):
-            raise self._table.changed()
+        self._table.transact(  # a row that is there stays, with its refund
+            [Put(_ledger_item(row), condition=ABSENT), Put(at(move_at(came)) | _received(came))]
+        )
 
     def ledger(self, month: str) -> list[LedgerRow]:
         rows = self._table.query(f"LEDGER#{month}", consistent=False)
-        return [known(LedgerRow, loads(item["row"])) for item in rows]
+        found = [known(LedgerRow, loads(item["row"])) for item in rows]
+        return sorted(found, key=lambda row: row.at_ms)  # refunds stand behind the others
 
     def _move(
         self,
@@ -143,9 +145,10 @@ class ExecutionsTable(Executions):
         return Put(at(key_of(due)), table=self._due_table)
 
 
-def _replacing(
+def replacing(
     before: Execution | None, after: Execution, write: str, condition: str = "", values: Values | None = None
 ) -> Put:
+    """The write of a record in place of the one that was read, or where there is none."""
     item = to_item(after, write) | keys_of(index_key(after.contract_id), after.created_at_ms)
     if before is None:
         return Put(item, condition=ABSENT)
@@ -195,23 +198,39 @@ def _money_item(move: MoneyMove, before: Execution | None, after: Execution) -> 
     item = at((_execution_key(move.contract_id)[0], f"MONEY#{move.version:08d}#{move.at_ms}"))
     if move.is_receipt_after(before):
         return item | _received(move)
-    return item | _row_of(move) | {"expires_at": after.expires_at}
+    return item | row_of(move) | {"expires_at": after.expires_at}
 
 
 def _received(move: MoneyMove) -> Item:
     """The attributes of a move by which money came."""
     listed = keys_of(index_key(move.contract_id), move.at_ms)
-    return _row_of(move) | listed | {"in_day": received_on(listed["in_day"])}
+    return row_of(move) | listed | {"in_day": received_on(listed["in_day"])}
 
 
-def _row_of(move: MoneyMove) -> Item:
+def row_of(move: MoneyMove) -> Item:
+    """The attributes of a move of money."""
     return {"row": canonical(asdict(move)).decode()}
 
 
+def move_at(move: MoneyMove) -> Key:
+    """Where a move stands that belongs to no version of the record: behind those that do."""
+    return _execution_key(move.contract_id)[0], f"MONEY#{LAST}#{move.at_ms}#{move.transaction}"
+
+
+def month_of(at_ms: int) -> str:
+    """The partition of the ledger's rows of a month."""
+    return f"LEDGER#{datetime.fromtimestamp(at_ms // 1000, UTC).strftime('%Y-%m')}"
+
+
+def ledger_key(kind: LedgerKind, key: DebtKey) -> Key:
+    """Where a row of the ledger stands."""
+    sort = f"{key.at_ms:015d}#{key.contract_id}#{key.generation}#{kind}#{key.transaction}"
+    return month_of(key.at_ms), sort
+
+
 def _ledger_item(row: LedgerRow) -> Item:
-    month = datetime.fromtimestamp(row.at_ms // 1000, UTC).strftime("%Y-%m")
-    sort = f"{row.at_ms:015d}#{row.contract_id}#{row.generation}#{row.kind}#{row.transaction}"
-    return {"pk": f"LEDGER#{month}", "sk": sort, "row": canonical(asdict(row)).decode()}
+    stored = {name: value for name, value in asdict(row).items() if name != "debt"}  # that of a refund is debts_table's
+    return at(ledger_key(row.kind, Debt(row).key)) | {"row": canonical(stored).decode()}
 
 
 def to_item(execution: Execution, write: str) -> Item:

@@ -90,8 +90,8 @@ class PaymentVerbs:
         require(caller, WRITES)
         only(body, "decision", "transaction", "evidence", "override", "reason")
         named, reason = contract_of(contract_id), reason_in(body)
-        transaction, token = _transaction(body), _token(body)
-        override = _override(body, named)
+        transaction, token = _transaction(body), evidence_in(body)
+        override = override_in(body, named)
         note: dict[str, Json] = {"operator": caller.name or ANONYMOUS, "reason": reason}
 
         def act() -> dict[str, Json]:
@@ -111,10 +111,7 @@ class PaymentVerbs:
         network = case.contract.network
         if not network.is_testnet and doubts.charging.chain_of(network) is None:
             raise Conflict(NO_NODE)
-        try:
-            self._rates.count("any payment", contract_id)
-        except WorkerError:
-            raise TooOften("the chain's node is asked too often; wait some seconds") from None
+        often_enough(self._rates, contract_id)
         return doubts.look_at(case)
 
 
@@ -142,14 +139,23 @@ def _transaction(body: Mapping[str, Json]) -> str | None:
     return transaction
 
 
-def _token(body: Mapping[str, Json]) -> str:
+def often_enough(rates: Rates, contract_id: str) -> None:
+    """Count one look. Raises TooOften."""
+    try:
+        rates.count("any payment", contract_id)
+    except WorkerError:
+        raise TooOften("the chain's node is asked too often; wait some seconds") from None
+
+
+def evidence_in(body: Mapping[str, Json]) -> str:
+    """The name of the evidence that was shown. Raises BadRequest."""
     token = body.get("evidence")
     if not isinstance(token, str) or not TOKEN.fullmatch(token):
         raise BadRequest("evidence must be the `evidence` of what was shown: 64 hex digits")
     return token
 
 
-def _override(body: Mapping[str, Json], contract_id: str) -> bool:
+def override_in(body: Mapping[str, Json], contract_id: str) -> bool:
     """Whether the contract was named once more, to decide although the chain does not show it. Raises BadRequest."""
     if body.get("override") not in (None, contract_id):
         raise BadRequest("override must be the contract's id once more")

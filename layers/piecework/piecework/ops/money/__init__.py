@@ -1,0 +1,1 @@
+"""What operators decide about money: payments in doubt, and refunds that were paid."""
