@@ -128,7 +128,7 @@ def _checked(env: dict[str, str]) -> Template:
 
 
 def with_a_link(env: Mapping[str, str]) -> dict[str, str]:
-    """The settings that sign in whoever opens the printed link: a token of a name of its own, if the door has tokens.
+    """The settings behind the printed link, which signs its reader in: a token of its own name, if the door has tokens.
 
     A name `local` that is configured already keeps the roles that it has.
     """

@@ -207,7 +207,7 @@ class Template:
 
 
 def _local_name(kind: str, logical: str) -> str:
-    """The name here of a table, bucket or queue that the template gives none: piecework-results for ResultsTable."""
+    """The local name of a table, bucket or queue without one in the template: piecework-results for ResultsTable."""
     if kind == "AWS::S3::Bucket":
         return LOCAL_BUCKET
     if kind not in ("AWS::DynamoDB::Table", QUEUE):

@@ -11,7 +11,7 @@ from local.template import Template
 INTEGRATION_TIMEOUT_MS: Final = 29_000  # a REST API's default for an integration
 FUNCTION_TIMEOUT_SECONDS: Final = 3  # Lambda's default
 FUNCTION_MEMORY_MB: Final = 128  # Lambda's default
-GROUP: Final = "PIECEWORK_VERIFY_LOG_GROUP"  # the variable of who reads a function's lines
+GROUP: Final = "PIECEWORK_VERIFY_LOG_GROUP"  # the variable of the function that reads these lines
 
 
 @dataclass(frozen=True, slots=True)

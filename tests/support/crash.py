@@ -11,7 +11,7 @@ REPORT = Path(__file__).parents[2] / "build" / "crash.json"
 
 
 class Crashed(BaseException):
-    """The process is gone; nothing catches this, and nothing of it runs on."""
+    """The process is gone; nothing catches this, and its code does not go on."""
 
 
 @dataclass

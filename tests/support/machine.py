@@ -212,7 +212,7 @@ class Gateways:
         return self._shared[key]
 
     def start(self, api: str, template: Path, variables: dict[str, str | None]) -> RunningGateway:
-        """Start a gateway process on a free port; it sees nothing of the developer's own settings, nor what is None."""
+        """Start a gateway process on a free port; it does not see the developer's own settings, nor what is None."""
         name = uuid.uuid4().hex
         log, runs_file = self.folder / f"{name}.log", self.folder / f"{name}.runs"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PIECEWORK_"))}

@@ -3,7 +3,7 @@
     .venv-sam/bin/python tests/support/sam_transform.py < {"template": {…}, "parameters": [{"OpenKernel": "true"}, {}]}
 
 Standard input is a template without loops and a list of parameter sets; standard output the list of transformed
-templates. Code and layers are taken for uploaded: where they lie changes nothing of what is tested.
+templates. Code and layers are taken for uploaded: where they lie does not matter to what is tested.
 """
 
 import copy

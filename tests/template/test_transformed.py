@@ -223,7 +223,7 @@ def test_a_fix_can_be_released_although_the_alarm_is_on(deployed):
 
 
 def test_the_task_function_knows_the_doors_address_without_a_request(deployed):
-    """It works for a queue; nothing of the API refers to it, so it may refer to the API."""
+    """It works for a queue; the API does not refer to it, so it may refer to the API."""
     derived = deployed().of_type("AWS::Lambda::Function")
     given = deployed(WorkerPublicUrl="https://w.example").of_type("AWS::Lambda::Function")
 

@@ -2,7 +2,7 @@
 
 | path | what goes there | what may wait for it |
 |---|---|---|
-| the event loop | heartbeats | nothing: they ask nothing of the store |
+| the event loop | heartbeats | nothing: they do not ask the store |
 | keep | renewing the leases of all open streams | a thread of its own |
 | open | a new agent or runner stream | only others that open |
 | look | looks of agents and runners; those with a hint go before those that only check whether a hint was lost | |
@@ -108,7 +108,7 @@ class StreamHub:
             self._marks.close(key)
 
     def wake(self, key: Key) -> None:
-        """There is news for whoever has this key; from any thread."""
+        """There is news for the streams of this key; may be called from any thread."""
         if self._loop is not None and key in self._open:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and its streams with it
                 self._loop.call_soon_threadsafe(self._rouse, key)

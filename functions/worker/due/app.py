@@ -29,7 +29,7 @@ def swept() -> dict[str, int]:
     counts = sweep(
         door.due_times, dict.fromkeys(KINDS, door.forward_all), door.clock(), lambda: door.clock() < until_ms
     )
-    if counts["failed"] or "left" in counts:  # whoever looks logs what it brought
+    if counts["failed"] or "left" in counts:  # a look logs its own result
         door.telemetry.outcome("sweep", counts, {"DueTimesFailed": counts["failed"]} if counts["failed"] else {})
     return counts
 

@@ -28,7 +28,7 @@ def runtime(request, served):
 
 @pytest.fixture(scope="module")
 def guarded(request, served):
-    """A door that asks for a credential, which its client has none of by itself."""
+    """A door that asks for a credential, which its client does not have by itself."""
     return served or request.getfixturevalue("gateway")(PIECEWORK_RUNTIME_TOKENS=TOKENS)
 
 

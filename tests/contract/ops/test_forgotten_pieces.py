@@ -1,4 +1,4 @@
-"""Pieces that are forgotten: nothing of what they were about stays, nothing runs again, nothing comes back."""
+"""Pieces that are forgotten: what they were about is gone, does not run again and does not come back."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

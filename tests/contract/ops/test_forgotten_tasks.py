@@ -1,4 +1,4 @@
-"""Contracts that are forgotten: nothing of what they were about stays but the money; nobody works or pays again."""
+"""Contracts that are forgotten: only the money of what they were about stays; nobody works or pays again."""
 
 import copy
 import json

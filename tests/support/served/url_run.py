@@ -70,7 +70,7 @@ def find_door() -> str:
             raise pytest.UsageError(f"nobody answers at {url()}: {error}") from error
         if answer.status_code == 200 or (door == "runtime" and answer.status_code == 401):
             return door
-    raise pytest.UsageError(f"{url()} answers as none of the doors; say DOOR=runtime, DOOR=worker or DOOR=kernel")
+    raise pytest.UsageError(f"{url()} does not answer as a door does; say DOOR=runtime, DOOR=worker or DOOR=kernel")
 
 
 def begin() -> None:

@@ -86,7 +86,7 @@ class Handler:
 
 @contextlib.contextmanager
 def handler(module: str, aws_variables: dict[str, str], **variables: str) -> Iterator[Handler]:
-    """The handler of a function's module, imported anew under these variables and nothing of the developer's."""
+    """The handler of a function's module, imported anew under these variables, without the developer's own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIECEWORK_", "AWS_"))}
     with mock.patch.dict(os.environ, {**kept, **VARIABLES, **aws_variables, **variables}, clear=True):
         sys.modules.pop(module, None)

@@ -328,7 +328,7 @@ def _asked(
 
 
 def _is_between(row: Item, index: Index, after: str, before: str) -> bool:
-    """Whether a row is not one of the bounds, which `BETWEEN` brings along."""
+    """Whether a row is not a bound; `BETWEEN` includes its bounds."""
     return row.get(index.sk) not in {after, before} - {""}
 
 

@@ -56,8 +56,8 @@ class RoleTable(NamedTuple):
     def caller(self, name: str) -> Caller:
         """The caller of that name.
 
-        Everybody has every role at an open door (the empty name), and while no name has roles. As soon as any name has,
-        a name without is a viewer: who is forgotten can read, and do nothing.
+        Everybody has every role at an open door (the empty name), and while no name has roles. As soon as any name has
+        roles, a name without roles is a viewer: a forgotten name can read, but it cannot act.
         """
         if not name or not self.named:
             return Caller(name)

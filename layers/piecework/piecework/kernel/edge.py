@@ -24,9 +24,9 @@ QUERY_DIGITS: Final = 18  # more than any number that means something
 
 
 def authorize(sent: str, tokens: Tokens) -> str:
-    """Let in who has a token; everybody, when there is none. Every token is compared, in constant time.
+    """Admit a caller with a token; every caller, if the door has no tokens. Every token is compared, in constant time.
 
-    Returns the token's name, or nothing where there is none.
+    Returns the token's name, or an empty text if the door has no tokens.
 
     Raises:
         Unauthorized: no `Authorization` header, another scheme, or a secret that is not a token's.

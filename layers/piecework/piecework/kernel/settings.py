@@ -11,7 +11,7 @@ from piecework.values import dataclass
 REMOTE_ATTEMPTS: Final = 3  # of a remote step; local ones are never retried
 MAX_ACTIVE_STEPS: Final = 500  # of one execution at a time; about 100 KB of its checkpoint
 MAX_STORED_SIGNALS: Final = 500  # of one execution; about 150 KB of its checkpoint with the longest types
-SESSION_AFTER_END_MS: Final = 30_000  # an intent after the end is answered 409 for so long, then 401
+SESSION_AFTER_END_MS: Final = 30_000  # an intent after the end is answered 409 for this time, then 401
 NAME_KEPT_MS: Final = 400 * DAY_MS  # of a token under which an agent has connected; renewed when half of it is over
 MOST_NAMES: Final = 16  # of tokens that one execution's agent has used; kept in its checkpoint
 ENDED_AT_ONCE: Final = 40  # steps ended in one transaction; each may need two items of its hundred

@@ -49,7 +49,7 @@ class Completion:
         """An output that fits.
 
         Raises:
-            Refused: none of the answers fitted, or the model declines.
+            Refused: no answer fitted, or the model declines.
             Retryable: the model is throttled, or too little time is left to ask it.
             UpstreamFailed: the model failed, or time ran out without an answer that fits.
         """

@@ -17,7 +17,7 @@ SIGNED: Final = "eyJ"  # `{"` in base64: a signed token begins so
 
 
 class SignInRefused(Unauthorized):
-    """A person's token does not count; the message says which check it failed, and nothing of what it holds."""
+    """A person's token does not count. The message says which check it failed, but not what it holds."""
 
     code: ClassVar[str] = "unauthorized"
 
@@ -30,7 +30,7 @@ class People(Protocol):
 
         Raises:
             Unauthorized: the token does not count.
-            Forbidden: none of the person's groups has a role.
+            Forbidden: the person's groups do not have a role.
             Unavailable: the token cannot be checked now.
         """
 

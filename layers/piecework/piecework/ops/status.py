@@ -11,7 +11,7 @@ from piecework.ops.access import READS, require
 from piecework.ops.ages import UNKNOWN, Age
 from piecework.ops.standing import Standing
 
-SHOWN: Final = (  # settings by their variables; none holds a secret, or an address that may hold one
+SHOWN: Final = (  # settings by their variables; they do not hold a secret, or an address that may hold one
     "PIECEWORK_PROVIDER_FAMILY",
     "PIECEWORK_MODEL_ID",
     "PIECEWORK_DEFAULT_EXECUTOR",

@@ -39,7 +39,7 @@ class Letters(Protocol):
     """A queue of dead letters and the queue that they came from."""
 
     def take(self, most: int, *, hidden_seconds: int) -> list[Letter]:
-        """Some letters, which nobody else sees for so long. Raises PieceworkError."""
+        """Some letters, which nobody else sees for that time. Raises PieceworkError."""
 
     def put_back(self, letter: Letter) -> None:
         """Send it to its queue again, and remove it here. Raises PieceworkError."""

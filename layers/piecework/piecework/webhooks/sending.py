@@ -76,7 +76,7 @@ class Sender:
         return self._after(delivery.tried(wanted.attempt, status, self.clock()), wanted.attempt, status)
 
     def _send(self, delivery: Delivery, attempt: int) -> int | None:
-        """The answer's status; None when there is none. The receiver learns nothing of why, the operator does."""
+        """The answer's status; None without an answer. The log tells the operator why; the receiver is not told."""
         headers = headers_of(delivery, self.clock() // 1000, self.user_agent)
         status, reason = None, ""
         try:

@@ -17,7 +17,7 @@ def attempt(body: str, owner: str, handle: Callable[[Try], str], telemetry: Tell
     """Make the try that a message asks for, and log its outcome; `owner` as in `message_of`.
 
     Raises:
-        BadRequest: the message asks for no try.
+        BadRequest: the message does not ask for a try.
     """
     wanted = try_of(loads(body), owner)
     outcome = handle(wanted)

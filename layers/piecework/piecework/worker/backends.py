@@ -170,7 +170,7 @@ class Backends:
         return self._queue("PIECEWORK_WEBHOOK_QUEUE_URL")
 
     def admit(self, executor: str) -> None:
-        """Pass while new work may begin for an executor; empty for what needs none. Raises Paused."""
+        """Return if new work may begin for an executor (empty: for work without one). Raises Paused."""
         if self._admission:
             self._admission.check("worker", executor)
 
@@ -190,7 +190,7 @@ class Backends:
         self.tasks.send(task_message(execution))
 
     def nudge(self, due: Due, delay_ms: int) -> None:
-        """Have a due time looked at after so long. Raises PieceworkError."""
+        """Have a due time looked at after this delay. Raises PieceworkError."""
         from piecework.worker.task.resume import due_message
 
         self.due_messages.send(due_message(due), delay_ms)
@@ -211,7 +211,7 @@ class Backends:
             return len(portion)
 
     def ask_webhook(self, wanted: Try, seconds: int) -> None:
-        """Have a webhook tried after so long. Raises PieceworkError."""
+        """Have a webhook tried after this delay. Raises PieceworkError."""
         from piecework.webhooks.deliveries import message_of
         from piecework.worker.webhook.webhooks import OWNER
 

@@ -158,7 +158,7 @@ def clean(text: str) -> str:
 
 
 def _translated(error: PieceworkError) -> WorkerError:
-    if isinstance(error, ExecutorBroken):  # its text is for whoever asks, and nothing was bound
+    if isinstance(error, ExecutorBroken):  # its text is for the caller, and nothing was bound
         return WorkerError("EXECUTION_TRANSIENT", error.message, headers={"Retry-After": BROKEN_SECONDS})
     if isinstance(error, Paused):
         return WorkerError("EXECUTION_TRANSIENT", error.message, headers={"Retry-After": str(error.retry_seconds)})

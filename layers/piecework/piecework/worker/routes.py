@@ -70,7 +70,7 @@ class HireRoutes:
 
 
 def _named_contract(request: Request) -> str:
-    """The contract that a request is about. Raises INVALID_REQUEST: it names none, or not one."""
+    """The contract that a request is about. Raises INVALID_REQUEST: it does not name exactly one."""
     named = single_header(request, CONTRACT_HEADER)
     if not named:
         raise WorkerError("INVALID_REQUEST", "send X-Contract-ID with the id of a registered contract")

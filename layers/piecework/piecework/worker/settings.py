@@ -119,6 +119,6 @@ def _is_on(reader: Reader, name: str) -> bool:
 
 
 def _sees_base(reader: Reader) -> bool:
-    """Whether a node of Base is configured; functions that take no payment are told so instead of its URL."""
+    """Whether a node of Base is configured; a function that does not take payments gets this instead of the URL."""
     urls = (reader.text(name, "") for name in ("BASE_RPC_URL", "BASE_RPC_URL_SECRET_ARN"))
     return any(urls) or reader.switch("BASE_CHAIN_SEEN")

@@ -259,7 +259,7 @@ class WorkerDoor(Backends, Parts):
 
     @cached_property
     def bounded(self) -> Callable[[Callable[[], None], float], None]:
-        """Runs work inside a request for at most so long."""
+        """Runs work inside a request for a bounded time."""
         from piecework.worker.task.bounding import in_thread
 
         return in_thread

@@ -1,4 +1,4 @@
-"""An execution that is forgotten on request: nothing of what it was about stays, wherever a process dies meanwhile."""
+"""An execution that is forgotten on request: what it was about is erased, wherever a process dies meanwhile."""
 
 from collections.abc import Callable, Sequence
 from itertools import count

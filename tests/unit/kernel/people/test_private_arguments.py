@@ -31,7 +31,7 @@ LETTER = {"text": SECRET}
 MARK = {"shown": "private"}
 NAMES = ("ada", "vic", "cleo", "ophelia", "desk")
 ROLES = "ada=approver,vic=viewer,cleo=client,ophelia=operator,desk=agent+runner+client"
-OTHERS = ("vic", "cleo", "ophelia", "desk")  # may read, and are no approvers
+OTHERS = ("vic", "cleo", "ophelia", "desk")  # may read, but are not approvers
 
 
 @pytest.fixture

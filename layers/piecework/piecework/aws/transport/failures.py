@@ -45,4 +45,4 @@ class NoAnswer(AwsFailure):
 
 
 class NotConfigured(AwsFailure):
-    """The request cannot be sent: there is no region, there are no credentials, or a value cannot be written."""
+    """The request cannot be sent: the region or the credentials are missing, or a value cannot be written."""

@@ -100,7 +100,7 @@ class S3:
         return _listed_versions(answer.body)
 
     def generate_presigned_url(self, operation: str, *, Params: Mapping[str, str], ExpiresIn: int) -> str:
-        """A link with which whoever has it may GET an object for so many seconds."""
+        """A link that lets its holder GET an object for so many seconds."""
         if operation != "get_object":
             raise NotConfigured(f"there are no links to {operation}")
         region = self._regions.get(Params["Bucket"]) or self._region

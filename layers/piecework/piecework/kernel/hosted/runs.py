@@ -90,7 +90,7 @@ class Hosted:
     kernel: Kernel
     leases: Leases
     steps: LastingTable
-    executor_of: Callable[[str], Executor]  # raises Unprocessable when none of this name is deployed
+    executor_of: Callable[[str], Executor]  # raises Unprocessable if no executor of this name is deployed
     wake: Callable[[str, int], None]  # an execution's id, after a delay in milliseconds
     log: Log
     settings: KernelSettings = field(default_factory=KernelSettings)

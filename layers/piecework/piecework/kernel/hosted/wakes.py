@@ -40,11 +40,11 @@ class Hosting(RoundRobin):
         return agent_id in self._names
 
     def service(self, agent_id: str) -> Service:
-        """Who is there to take the agent's executions; a registered executor always is."""
+        """Whether somebody can take the agent's executions; a registered executor always can."""
         return Service(True, self._is_paused(agent_id)) if agent_id in self._names else super().service(agent_id)
 
     def choose(self, agent_id: str) -> str:
-        """Who is given a new execution. A registered executor goes before connected agents."""
+        """The consumer that gets a new execution. A registered executor goes before connected agents."""
         if agent_id not in self._names:
             return super().choose(agent_id)
         if self._is_paused(agent_id):
@@ -62,7 +62,7 @@ class Hosting(RoundRobin):
         """Give some waiting executions out; how many."""
         if agent_id not in self._names:
             return super().offer(agent_id)
-        if not self._can_wake:  # a stream of that name: whoever made the execution wait has it assigned
+        if not self._can_wake:  # asked by a stream of that name: the process that made the execution wait assigns it
             return 0
         queue = self._agents.agent_queue(agent_id)
         waiting = () if queue.pause and queue.pause.is_on else queue.waiting[:MOST_AT_ONCE]

@@ -122,7 +122,7 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """That an agent gets no new work, by whose order and why; and that order's end, once it has one."""
+    """A pause of an agent, which gets no new work: who ordered it, when and why; and who ended it, if it has ended."""
 
     at_ms: int
     by: str
@@ -158,7 +158,7 @@ class Execution:
     resumed_by: StoredSignal | None = None  # the signal that resumed it, until its agent shows that it has heard of it
     unattended_at_ms: int | None = None  # running or blocked without a session since then (sections 1.4, 1.7)
     ended_at_ms: int | None = None
-    paused_ms: int = 0  # its clock stood still for so long, in approvals with a time of their own
+    paused_ms: int = 0  # how long its clock stood still, in approvals with a time of their own
     is_tainted: bool = False
     worked_by: tuple[
         str, ...

@@ -27,7 +27,7 @@ def queued_jobs(execution: Execution) -> list[Job]:
 
 
 def ends_at(execution: Execution, settings: KernelSettings) -> int:
-    """When the execution's own time is up, if it waits no more for a person who has a time of his own."""
+    """When the execution's own time is up, unless it waits again for a person whose wait has its own end."""
     return execution.created_at_ms + execution.paused_ms + settings.execution_timeout_ms
 
 

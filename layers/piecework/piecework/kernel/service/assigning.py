@@ -42,7 +42,7 @@ class RoundRobin:
         return False
 
     def service(self, agent_id: str) -> Service:
-        """Who is there to take the agent's executions; costs a request."""
+        """Whether a consumer can take the agent's executions, and whether the agent is paused; one request."""
         board = self._agents.board(agent_id)
         return Service(bool(connected_at(board.consumers, self._clock())), board.is_paused)
 

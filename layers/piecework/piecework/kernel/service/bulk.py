@@ -22,7 +22,7 @@ OPEN: Final = (Status.PENDING, Status.RUNNING, Status.BLOCKED)
 COUNTED: Final = 1_000  # executions at most that one request finds
 LOOKED_AT: Final = 3_000  # open executions at most that one request reads
 AT_ONCE: Final = 100  # executions at most that one request cancels
-BUDGET_MS: Final = 15_000  # after so long it cancels no more: the edge gives up at 29 s
+BUDGET_MS: Final = 15_000  # then it stops cancelling: the edge gives up at 29 s
 PAGE: Final = 500
 BETWEEN: Final = "."  # the two places of a cursor
 

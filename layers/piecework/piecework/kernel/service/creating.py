@@ -81,7 +81,7 @@ class Creating:
             raise DoorPaused(paused.message) from None
 
     def _was_too_late(self, created: Execution, chosen_ms: int) -> bool:
-        """Take an execution back that took so long to store that its consumer's end was dealt with meanwhile."""
+        """Take an execution back whose consumer's end was handled while the execution was being stored."""
         session = created.session
         if session is None or session.consumer_id == HOSTED or self._around.clock() <= chosen_ms + FRESH_MS:
             return False

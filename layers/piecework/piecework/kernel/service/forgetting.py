@@ -18,7 +18,7 @@ from piecework.kernel.model.ports.executions import Details, Executions, Version
 from piecework.kernel.model.state import Forgotten
 from piecework.values import replace
 
-BUDGET_MS: Final = 15_000  # after so long it erases no more: the edge gives up at 29 s
+BUDGET_MS: Final = 15_000  # then it stops erasing: the edge gives up at 29 s
 TRIES: Final = 5  # few write to what has ended
 REASON: Final = 500  # characters
 

@@ -24,7 +24,7 @@ from piecework.values import replace
 HOLDS: Final = "job_id = :job"
 SAME_AND_UNCHANGED: Final = f"{leases.SAME} AND {HOLDS}"
 SAME_AND_OLD_TOOLS: Final = f"{leases.SAME} AND tools = :old"
-STALE_MS: Final = 60_000  # a hint without its link is removed when it is met after so long
+STALE_MS: Final = 60_000  # a hint without its link is removed if it is found after this time
 PAGE: Final = 100
 
 

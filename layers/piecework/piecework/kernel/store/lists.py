@@ -25,7 +25,7 @@ class KernelLists:
         self._table, self._value = table, value
 
     def approvals(self, limit: int, after: str) -> list[Approval]:
-        """Who has waited longest comes first."""
+        """The approval that has waited longest comes first."""
         rows = islice(self._table.query(keys.APPROVALS, after=after, page=limit), limit)
         found = [approval_from(row) for row in rows]
         beside = self._table.find([keys.asked(one.execution_id, one.step_id) for one in found])

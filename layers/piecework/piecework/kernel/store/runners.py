@@ -32,7 +32,7 @@ PAGE: Final = 100
 UNCLAIMED: Final = 10  # queued jobs to choose from
 LOOKED_AT: Final = 25  # that are read at once to find those
 LOOKED_THROUGH: Final = 100  # at most; so many connections may be handing out others at this moment
-SEEN_MS: Final = 400 * DAY_MS  # that a runner was seen is remembered so long; ids that are never used again go
+SEEN_MS: Final = 400 * DAY_MS  # how long a runner is remembered; ids that are never used again go
 
 
 class KernelRunners(Runners):

@@ -209,7 +209,7 @@ class KernelTable(Executions):
         pk, log = keys.execution(execution_id), (keys.EVENTS, keys.EVENTS + AFTER_ALL)
         for batch in _batches(self._table.query(pk, page=PAGE_ROWS, only="pk, sk, far")):
             gone = [row for row in batch if row["sk"] != keys.META and not log[0] < row["sk"] < log[1]]
-            for row in gone:  # before its row, so that whoever comes after a crash still finds its name
+            for row in gone:  # before its row, so that a repeat after a crash still finds its name
                 self._values.drop(row)
             self._table.delete_all([_key(row) for row in gone])
             if not goes_on():

@@ -191,7 +191,7 @@ class Planner:
             expires = (change.after.clock_ms + DAY_MS) // 1000  # of a consumer that never comes back
             told = {"push": push_value(push), "taken_by": 0, "expires_at": expires}
             yield Put(at((pk, change.message_key(number))) | told)
-        if change.job_push is not None:  # whoever claims the connection at the same time is refused anyway
+        if change.job_push is not None:  # a claim of the connection at the same time is refused anyway
             yield hint(runner_key(change.job_push.to.runner_id, change.job_push.to.consumer_id))
 
     @staticmethod

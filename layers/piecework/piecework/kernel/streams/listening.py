@@ -50,7 +50,7 @@ class Listening:
         self._keys.pop(key, None)
 
     def rouse(self, key: Key, now: float) -> None:
-        """Something has happened to whom the key stands for; more is likely to follow."""
+        """Something has happened to the owner of this key; more is likely to follow."""
         heard = self._keys[key]
         heard.busy_until = now + BUSY_FOR_SECONDS
         heard.due_at = min(heard.due_at, _next(key, heard, now))

@@ -273,7 +273,7 @@ class PushStream:
             raise
 
     def _tidy(self, now: int, *, is_round: bool) -> None:
-        """Remove messages that a successor has no use for: written long ago, acted upon, or the oldest of too many."""
+        """Remove messages that a successor does not need: written long ago, acted upon, or the oldest of too many."""
         surplus = len(self._written) - KEPT_MOST
         old = [
             key

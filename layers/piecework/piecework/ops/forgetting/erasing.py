@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from piecework.errors import PieceworkError
 
-BUDGET_MS: Final = 15_000  # after so long a call erases no more: the edge gives up at 29 s
+BUDGET_MS: Final = 15_000  # then a call stops erasing: the edge gives up at 29 s
 SETTLES_MS: Final = 3_000  # an index shows what was written before that; as a rule it lags by less than a second
 TRIES: Final = 5  # few write to what has ended
 

@@ -35,7 +35,7 @@ from piecework.worker.record.values import (
 from piecework.worker.task.work import attempt_key
 from piecework.worker.webhook.webhooks import event_id_of
 
-LONG_AGO_MS: Final = 1  # the end of a forgotten record, for code that knows no note
+LONG_AGO_MS: Final = 1  # the end of a forgotten record, for code that does not know the note
 WORK_DAYS: Final = 3  # from a task's beginning to its end at most, so that its record stays as long as before
 NOTHING: Final = "null"
 DECIDED: Final = frozenset({"settled", "settled_unconfirmed", "not_charged", "failed"})
@@ -168,7 +168,7 @@ def why_needed(execution: Execution) -> str:
 
 
 def emptied(execution: Execution, note: Forgotten) -> Execution:
-    """The next version of a record: ids, state, payment and receipt, and nothing of the work."""
+    """The next version of a record: ids, state, payment and receipt, but not the work."""
     failure = execution.outcome.failure
     outcome = TaskOutcome(
         worked_ms=execution.outcome.worked_ms,

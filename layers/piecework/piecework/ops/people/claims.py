@@ -54,17 +54,19 @@ def subject(claims: Mapping[str, Json]) -> str:
 
 
 def groups(claims: Mapping[str, Json], claim: str) -> frozenset[str]:
-    """The groups of a person: texts in a list, or one text. Everything else is no group."""
+    """The groups of a person: texts in a list, or one text. Other values are not groups."""
     found = claims.get(claim)
     listed = found if isinstance(found, list) else [found]
     return frozenset(name for name in listed if isinstance(name, str))
 
 
 def parse_group_roles(text: str) -> dict[str, Roles]:
-    """Read a comma list of `group=role+role`; a group that stands there twice has the roles of both.
+    """Read a comma list of `group=role+role`; a group that stands there twice has the roles of both entries.
+
+    A person without a group in this list may not do anything.
 
     Raises:
-        SettingsError: there is none, or an entry cannot be read. Who has no group here may do nothing.
+        SettingsError: there is no entry, or one cannot be read.
     """
     named: dict[str, Roles] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):

@@ -11,9 +11,9 @@ from typing import Final, Generic, TypeVar
 
 from piecework.errors import Unavailable
 
-FRESH_SECONDS: Final = 600.0  # what is withdrawn, such as a key, counts so long at most while its publisher answers
-STALE_SECONDS: Final = 3_600.0  # and so long while it does not
-PAUSE_SECONDS: Final = 5.0  # between two questions, whoever causes them
+FRESH_SECONDS: Final = 600.0  # what was withdrawn, such as a key, counts at most this long while its publisher answers
+STALE_SECONDS: Final = 3_600.0  # and this long while it does not
+PAUSE_SECONDS: Final = 5.0  # between two questions to the publisher
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from piecework.ops.people.issuer import Issuer
 from piecework.ops.people.keys import is_signed_by, named_key
 from piecework.ops.people.tokens import read_token
 
-NO_GROUP: Final = "you are signed in, and none of your groups may use this console: ask who runs it for a group"
+NO_GROUP: Final = "you are signed in, but your groups may not use this console: ask its operator for a group that may"
 
 
 class SignIn(NamedTuple):
@@ -30,7 +30,7 @@ class SignIn(NamedTuple):
 
         Raises:
             SignInRefused: the token does not count.
-            Forbidden: it does, and none of the person's groups has a role.
+            Forbidden: it counts, but the person's groups do not have a role.
             Unavailable: the issuer's keys or the client's id are out of reach.
         """
         read = read_token(token)
@@ -48,7 +48,7 @@ class SignIn(NamedTuple):
         return Caller(person, roles, is_limited=True)
 
     def described(self) -> dict[str, Json]:
-        """What a browser needs to sign somebody in; none of it is a secret.
+        """What a browser needs to sign somebody in; it is not secret.
 
         Raises:
             Unavailable: the issuer's endpoints or the client's id are out of reach.

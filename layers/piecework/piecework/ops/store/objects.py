@@ -38,7 +38,7 @@ class ErasedObjects(Objects):
         return True
 
     def _versions(self, prefix: str) -> Iterator[dict[str, Any]]:
-        """Versions and marks of deletions; in a bucket that keeps none, each object's only version."""
+        """Versions and marks of deletions; without versioning, each object's only version."""
         more: dict[str, str] = {}
         while True:
             with aws_errors(THE_BUCKET):

@@ -72,7 +72,7 @@ def read_request(body: dict[str, Json]) -> "VerifyRequest":
 
 
 def log_fields(request: "VerifyRequest") -> dict[str, str | None]:
-    """What the outcome's line says of a request: ids, and the digest that it states; nothing of what was made."""
+    """What the outcome's line says of a request: its ids and the digest that it states, but not what was made."""
     candidate, digest = request.candidate, request.candidate.output_ref.get("digest")
     return {
         "candidate_id": candidate.candidate_id,

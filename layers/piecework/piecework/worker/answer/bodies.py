@@ -75,7 +75,7 @@ class Bodies:
     def partly_done(
         self, execution: Execution, contract: ContractRecord, expected_ms: int, items: Sequence[Item]
     ) -> Answer:
-        """202: the task goes on, and some of it is done; before it is paid nothing of that can be had."""
+        """202: the task goes on and is partly done. Its results are withheld until it is paid."""
         pending = self.pending(execution, expected_ms)
         made = [item if execution.is_paid else withheld(item) for item in items]
         shown, entries = self._listed(made, is_fresh=True)

@@ -35,7 +35,7 @@ AUTHORIZATION_CANCELED: Final = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d6
 
 
 class ChainUnavailable(PieceworkError):
-    """The node cannot be reached or makes no sense, so the chain says nothing either way."""
+    """The node cannot be reached or makes no sense, so the chain's word is not known."""
 
     code: ClassVar[str] = "chain_unavailable"
     retryable: ClassVar[bool] = True

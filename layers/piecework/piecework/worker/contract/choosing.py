@@ -21,7 +21,7 @@ SHOWN_CHARACTERS: Final = 60  # of a name that nobody has
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What contracts may ask for: the executors that this door runs, and who works where none is named."""
+    """What contracts may ask for: the executors that this door runs, and the one for contracts that do not name one."""
 
     names: tuple[str, ...]
     default: str = ""
@@ -36,7 +36,7 @@ class Offer:
         """The executor that a contract is for.
 
         Raises:
-            ContractInvalid: it names one that is not here, or none and there is no default; rule V15.
+            ContractInvalid: its executor is not here, or it does not name one and there is no default; rule V15.
             ExecutorBroken: it names one that cannot be loaded now.
         """
         wanted: Sequence[str] = document["task"].get("requirements", ())

@@ -219,7 +219,7 @@ class Charging:
         return self._to_unknown(case, known, SEEN_SOON_SECONDS if outcome.reason == NOT_SEEN else None)
 
     def _to_unknown(self, case: Case, known: Settlement, seconds: int | None = None) -> Case:
-        """Unknown, to be looked at again after so long, or after the usual time."""
+        """Unknown, to be looked at again after this time, or after the usual one."""
         looks = known.looks + 1
         delay_ms = (seconds or look_seconds(looks)) * 1000
         settlement = replace(known, is_ambiguous=True, looks=looks)

@@ -57,7 +57,7 @@ class SettlementCounts:
     def _count(self, *metrics: str) -> None:
         try:
             self.count(metrics)
-        except Exception:  # whatever counting meets, it changes nothing of a settlement that is over
+        except Exception:  # an error of counting must not change a settlement that is over
             LOG.exception("a settlement was not counted")
 
 

@@ -148,7 +148,7 @@ class Doubts:
 
         Raises:
             Conflict: the payment is not unresolved, or it moved on since the look.
-            NotProven: the chain does not show it, and the word is no override.
+            NotProven: the chain does not show it, and the word does not override the chain.
         """
         check_unresolved(look.case.execution)
         try:

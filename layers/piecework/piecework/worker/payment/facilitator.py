@@ -119,7 +119,7 @@ class HttpFacilitator:
         return self._send("POST", "/settle", _question(payment, terms), seconds)
 
     def _trouble(self, call: str, heard: Settled) -> WorkerError:
-        """What the seeker reads where there is no verdict; a call that failed is in the log already."""
+        """What the seeker reads if there is no verdict. A failed call is in the log already."""
         if isinstance(heard, Answer) and heard.status < 300:
             tell(self._warn, TO, status=heard.status, reason=f"no_verdict_in_{call}")
         return unavailable(_told(heard))

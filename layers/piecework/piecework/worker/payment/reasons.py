@@ -1,4 +1,4 @@
-"""A facilitator's words: which reasons say that nothing was broadcast, and which say nothing of the payment at all."""
+"""The reasons that a facilitator gives: those that say that nothing was broadcast, and those that leave it open."""
 
 import re
 from typing import Final

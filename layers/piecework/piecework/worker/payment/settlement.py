@@ -173,7 +173,7 @@ def _decide(record: Unsettled, seen: Evidence, now_ms: int) -> Decision:
 
 
 def _standing(record: Unsettled, seen: Evidence) -> Decision | None:
-    """What follows from that which stays as it is; None where nothing of that kind was read."""
+    """What follows from facts that cannot change any more; None if no such fact was read."""
     if seen.paid:
         return Paid(seen.paid, paid_receipt(record.payment, record.terms, seen.paid))
     if seen.cancelled:

@@ -41,7 +41,7 @@ class MoneyMove:
 
     @classmethod
     def between(cls, before: Execution | None, after: Execution, at_ms: int) -> Self | None:
-        """The move that leads from one record to the next; None where nothing of the payment changed."""
+        """The move that leads from one record to the next; None if the payment did not change."""
         if before is not None and (before.settlement, _bound(before)) == (after.settlement, _bound(after)):
             return None
         settlement, receipt = after.settlement, after.settlement.receipt or {}

@@ -38,7 +38,7 @@ class Failure:
 
 
 def last_refusal(refused: Failure) -> Failure:
-    """The failure of a contract whose last payment was refused: an end, which asks for no further one."""
+    """The failure of a contract whose last payment was refused: it is final and does not ask for another payment."""
     return Failure("RETRIES_EXHAUSTED", LAST_REFUSAL, refused.details)
 
 

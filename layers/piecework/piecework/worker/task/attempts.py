@@ -169,7 +169,7 @@ class Attempts:
         return case.now(after)
 
     def _end(self, case: Case, target: State, outcome: TaskOutcome) -> Case:
-        """Move to a final state, with what is owed after it; where nothing is delivered, nothing of it is kept."""
+        """Move to a final state, with what is owed after it. The output is kept only if it is delivered."""
         now_ms, execution = self.clock(), case.execution
         owed = late_fee_rows if target in DELIVERED else refund_rows
         after = execution.ended(target, replace(outcome, keeps_days=outcome.keeps_days or self.keeps_days), now_ms)

@@ -41,7 +41,7 @@ class _Run(threading.Thread):
         self.error: BaseException | None = None
 
     def has_ended(self) -> bool:
-        """Whether it has; whoever asks before leaves, and does not ask again."""
+        """Whether it has ended. A caller that hears "no" leaves, and does not ask again."""
         with self._turn:
             self._is_left = not self._is_over
             return self._is_over
