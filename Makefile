@@ -71,6 +71,10 @@ test-browser: $(ENVS) build/node/$(STAMP) ## Run the tests of the console in Chr
 	$(PY) -m pytest -q tests/browser -m "slow or not slow" --junitxml=build/junit-browser.xml $(PYTEST_ARGS)
 	@$(PY) -m tests.browser.chromium
 
+.PHONY: pictures
+pictures: $(ENVS) ## Draw the pictures of docs/console.md anew, over ordinary work on a machine of its own
+	$(PY) -m tests.browser.pictures
+
 .PHONY: check
 check: .venv/$(STAMP) .venv-sam/$(STAMP) build/node/$(STAMP) ## Format, lint, types, template, OpenAPI drift
 	.venv/bin/ruff format --check .

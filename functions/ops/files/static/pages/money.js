@@ -158,6 +158,6 @@ function receivedByDay(week) {
       const received = String(totals_atomic[network]?.received ?? "0");
       return { said: `${day}: ${inUsdc(received)}`, href: link("/hired/money", { day }), parts: [{ tone: "good", size: Number(received) }] };
     });
-    return html`<div><h3>Received, ${networkName(network)}</h3>${histogram(`Received on ${networkName(network)} by day`, bars, [days[0].day, days.at(-1).day])}</div>`;
+    return histogram(`Received on ${networkName(network)}, by day`, bars, [days[0].day, days.at(-1).day]);
   });
 }

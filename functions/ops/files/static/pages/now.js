@@ -3,6 +3,7 @@
 import { get } from "../api.js";
 import { age, ago, count, id, time } from "../format.js";
 import { overTime } from "../parts/histogram.js";
+import { queueName } from "../parts/queues.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { html } from "../render.js";
@@ -163,7 +164,7 @@ function ofRates(rates) {
 }
 
 /** @param {string} name @param {Rate} rate */
-const drawn = (name, { came, sinceMs, untilMs }) => (came.length ? html`<div><h3>${name}</h3>${overTime({ name: `${name} by time`, came, from: sinceMs, to: untilMs })}</div>` : null);
+const drawn = (name, { came, sinceMs, untilMs }) => (came.length ? overTime({ name: `${name} by time`, came, from: sinceMs, to: untilMs }) : null);
 
 /** @param {Rate} rate */
 const ofRate = ({ many, isAll, sinceMs }) => (isAll ? `${many} in the last hour` : `the newest ${many} since ${ago(sinceMs)}`);
@@ -178,7 +179,7 @@ function queues({ queues }) {
     key: (row) => row.name,
     tone: (row) => (row.dead_letters ? "bad" : undefined),
     cells: (row) => [
-      html`<a href=${link("/operations", { queue: row.name })}>${row.name}</a>`,
+      queueName(row.name),
       count(row.waiting), age(row.oldest_age_seconds), count(row.in_flight), count(row.delayed), count(row.dead_letters), age(row.oldest_dead_letter_age_seconds),
     ],
   }, rows);

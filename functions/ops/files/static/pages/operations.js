@@ -4,6 +4,7 @@ import { get, part, post } from "../api.js";
 import { can } from "../auth.js";
 import { age, count, id, time } from "../format.js";
 import { ask, askReason } from "../parts/dialog.js";
+import { afterwards, queueName } from "../parts/queues.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { list, table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
@@ -36,7 +37,7 @@ export async function open({ query, show, signal }) {
   const redrive = async () => {
     const done = await askReason({
       title: `Put dead letters of ${query.queue} back`,
-      intro: html`<p>Up to 10 go back into their queue, and are worked on again. What fails again is a dead letter again.</p>`,
+      intro: html`<p>Up to 10 go back into their queue, and are worked on again. What fails again is a dead letter again.</p><p>${afterwards(query.queue)}</p>`,
       verb: "Put back",
       act: async ({ reason }) => {
         const made = await post(`dead-letters/${part(query.queue)}/redrive`, { reason }, signal);
@@ -123,7 +124,7 @@ function view({ status, pauses, records, letters, problem }, queue, look, redriv
         key: (row) => row.name,
         tone: (row) => (row.dead_letters ? "bad" : undefined),
         cells: (row) => [
-          html`<a href=${link("/operations", { queue: row.name })} aria-current=${row.name === queue ? "true" : null}>${row.name}</a>`,
+          queueName(row.name, row.name === queue),
           count(row.dead_letters), age(row.oldest_dead_letter_age_seconds), count(row.waiting), age(row.oldest_age_seconds), count(row.in_flight), count(row.delayed),
         ],
       }, rows) : empty("No queues", "The runtime door alone needs none.")}

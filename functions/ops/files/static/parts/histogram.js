@@ -19,7 +19,7 @@ export function histogram(name, bars, [first, last]) {
     <ol aria-label=${name}>${bars.map((each) => html`<li title=${each.said}>${each.href
       ? html`<a href=${each.href} aria-label=${each.said}>${drawn(each, highest)}</a>`
       : html`<span class="unseen">${each.said}</span>${drawn(each, highest)}`}</li>`)}</ol>
-    <figcaption><span>${first}</span><span>${last}</span></figcaption>
+    <figcaption><span>${first}</span><span>${name}</span><span>${last}</span></figcaption>
   </figure>`;
 }
 
