@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from piecework.kernel.clocks import rfc3339
 from tests.browser.executions.looking import BEGAN_MS, EXECUTION, a_log, answer_with
-from tests.browser.test_parts import asked
+from tests.browser.parts.test_parts import asked
 
 pytestmark = pytest.mark.slow
 HIDDEN = "\u202e\u200b\u2066\u00ad\u3164\u2028\ufeff\U000e0041"

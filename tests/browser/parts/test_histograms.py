@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.seeds import HOSTILE
-from tests.browser.test_parts import asked
+from tests.browser.parts.test_parts import asked
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,1 @@
+"""Tests of who one is: signing in, roles, people."""
