@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.seeds import HOSTILE
 from tests.browser.parts.test_parts import asked
+from tests.browser.seeds import HOSTILE
 
 pytestmark = pytest.mark.slow
 
