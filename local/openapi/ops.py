@@ -6,7 +6,7 @@ from typing import Final
 
 from local.openapi import ops_kernel
 from local.openapi.ops_answers import ANSWERS, IDS, KEY, SCOPE, TASK_IN_SHORT, TIME
-from local.openapi.ops_parts import CONTRACT_ID, DAY, DECIDING, REASON, SAID_BACK, SAYING
+from local.openapi.ops_parts import CONTRACT_ID, DAY, DECIDING, REASON, SAID_BACK, SAYING, SOUGHT
 from local.openapi.parts import STRING, Schema, an_object, info, path_parameter, ref, servers, tags
 from piecework.durable.pieces import State
 from piecework.edge.http import BODY_LIMIT
@@ -45,6 +45,7 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     "/ops/contracts": ("List contracts, the newest first", "Contracts"),
     "/ops/ledger": ("Show what came and what became owed on a day", "Ledger"),
     "/ops/records": ("List what operators did, the newest first", "Records"),
+    "/ops/find": ("Say what has an id", "Found"),
     "/ops/pauses": ("List the pauses of doors and executors that hold", "Pauses"),
     "/ops/pause": ("Give a door or an executor no new work", "Paused"),
     "/ops/resume": ("Give a door or an executor work again", "Resumed"),
@@ -119,6 +120,7 @@ QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     "/ops/contracts": {"state": {"enum": [NO_TASK, NOT_KEPT, *STATES]}, **PAGED},
     "/ops/ledger": {"day": {"anyOf": [{"const": ""}, DAY]}},  # an empty parameter counts as none
     "/ops/records": PAGED,
+    "/ops/find": SOUGHT,
     "/ops/verdicts": {
         "status": {"enum": list(STATUSES)},
         "reason": {"type": "integer", "minimum": 0, "maximum": LARGEST_REASON},
@@ -128,7 +130,7 @@ QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
     OF_A_PIECE: {name: body for name, body in PAGED.items() if name in ("limit", "cursor")},
     "/ops/piece": dict.fromkeys(("caller", *IDS), STRING),
 }
-NEEDED: Final = {"/ops/piece": ("caller", *IDS)}
+NEEDED: Final = {"/ops/piece": ("caller", *IDS), "/ops/find": ("id",)}
 TAGS: Final = {  # the second words of the paths
     "kernel": "executions, approvals, agents and policy of the kernel door",
     "piece": "one piece of the runtime door",
@@ -140,6 +142,7 @@ TAGS: Final = {  # the second words of the paths
     "contracts": "contracts of the worker door",
     "dead-letters": "messages that could not be worked on",
     "health": "whether the door is alive",
+    "find": "what has an id",
     "ledger": "money of the worker door",
     "tasks": "hired tasks",
     "verdicts": "what the runtime door judged",
@@ -202,7 +205,7 @@ def operation(path: str) -> Schema:
     failures = ALWAYS if path in PUBLIC else (*GUARDED, *ALWAYS, *([400] if path in QUERIES else []))
     failures = (*failures, 400, 413, 415) if path in BODIES else failures
     failures = (*failures, 409) if path in REFUSING else failures
-    failures = (*failures, 404) if "{" in path or path in (*NEEDED, *OF_THE_WORKER, "/ops/verdicts") else failures
+    failures = (*failures, 404) if "{" in path or path in ("/ops/piece", *OF_THE_WORKER, "/ops/verdicts") else failures
     made["responses"] |= {str(status): _failure(status) for status in sorted(failures)}
     if path in PUBLIC:
         made["security"] = [{}]

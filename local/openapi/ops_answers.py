@@ -17,12 +17,14 @@ from local.openapi.ops_parts import (
     SWITCH,
     TEXT_OR_NULL,
     VERDICTS,
+    found,
 )
 from local.openapi.parts import COUNT, SHA256, STRING, Schema, an_object
 from piecework.durable.pauses import MOST_PAUSES
 from piecework.durable.pauses import SCOPE as SCOPES
 from piecework.durable.pieces import State
 from piecework.edge.roles import Role
+from piecework.ops.finding.finder import BY, KINDS
 from piecework.ops.pieces import MOST_STEPS
 from piecework.ops.query import MOST_MS
 from piecework.ops.standing import AGENTS_SHOWN, OLDEST
@@ -176,6 +178,7 @@ ANSWERS: Final[Schema] = {
     "Contracts": page(CONTRACT),
     "Ledger": LEDGER,
     "Records": page(RECORD),
+    "Found": found(KINDS, BY),
     "Pauses": an_object({"items": {"type": "array", "maxItems": MOST_PAUSES, "items": PAUSE}}),
     "Paused": an_object({"record_id": HEX, "pause": PAUSE, "is_new": SWITCH, "seen_within_ms": COUNT}),
     "Resumed": an_object({"record_id": HEX, "scope": SCOPE, "was_paused": SWITCH, "seen_within_ms": COUNT}),

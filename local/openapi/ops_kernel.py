@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from local.openapi.kernel_bodies import ANSWERS, LABELS, TIME, maybe
+from local.openapi.ops_parts import SOUGHT, found
 from local.openapi.parts import COUNT, REF, STRING, Schema, an_object, path_parameter, ref
 from piecework.edge.roles import needed
 from piecework.kernel.edge import ID_BYTES
@@ -14,6 +15,7 @@ from piecework.kernel.policy.verdicts import Decision, OnTimeout
 from piecework.kernel.service.bulk import COUNTED, OPEN
 from piecework.ops.kernel.acting import REASON_CHARACTERS as ANSWER_CHARACTERS
 from piecework.ops.kernel.asking import BODY_BYTES
+from piecework.ops.kernel.finding import BY, KINDS
 from piecework.ops.kernel.policies import MOST_AGE_MS, MOST_STEPS
 from piecework.ops.kernel.reading import EVENTS, EVENTS_MOST, LIST, LIST_MOST, OWNERS, OWNERS_MOST, REASONS, STATES
 from piecework.ops.kernel_routes import EVALUATE, KERNEL, NEEDS, ONE, STEP, STREAM
@@ -75,6 +77,7 @@ SCHEMAS: Final[Schema] = {
             },
         }
     ),
+    f"{PREFIX}Found": found(KINDS, BY),
     f"{PREFIX}Refusal": an_object(
         {
             "error": STRING,
@@ -84,6 +87,7 @@ SCHEMAS: Final[Schema] = {
         optional=("details",),
     ),
 }
+FIND: Final = f"{KERNEL}/find"
 CANCEL: Final = f"{KERNEL}/executions/cancel"
 # method and path → (what it does, name, answer, further statuses)
 OPERATIONS: Final[Mapping[tuple[str, str], tuple[str, str, str, tuple[int, ...]]]] = {
@@ -100,6 +104,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], tuple[str, str, str, tuple[int, ...]]
     ("GET", STEP): ("Show what a person is asked", "kernel_approval", "Approval", (400, 404)),
     ("POST", STEP): ("Grant or deny a step", "kernel_answer", "Signalled", (404, 409)),
     ("GET", f"{KERNEL}/approvals"): ("List what people are asked", "kernel_approvals", "Approvals", (400,)),
+    ("GET", FIND): ("Say what has an id in the kernel", "kernel_find", "Found", (400,)),
     ("GET", f"{KERNEL}/agents"): ("List agents", "kernel_agents", "Agents", (400,)),
     ("POST", f"{KERNEL}/agents/pause"): ("Give an agent no new executions", "kernel_pause", "Paused", ()),
     ("POST", f"{KERNEL}/agents/resume"): ("Give an agent executions again", "kernel_resume", "Paused", ()),
@@ -133,8 +138,9 @@ QUERIES: Final[Mapping[str, Schema]] = {
     f"{ONE}/events": {"after_sequence": COUNT, "limit": _number(EVENTS, EVENTS_MOST)},
     STREAM: {"after_sequence": COUNT},
     f"{KERNEL}/approvals": {"state": {"enum": list(STATES)}, "limit": _number(LIST, LIST_MOST), "cursor": CURSOR},
-    f"{KERNEL}/agents": OWNERS_ASKED,
-    f"{KERNEL}/runners": OWNERS_ASKED,
+    FIND: SOUGHT,
+    f"{KERNEL}/agents": {"agent_id": STRING, **OWNERS_ASKED},
+    f"{KERNEL}/runners": {"runner_id": STRING, **OWNERS_ASKED},
     f"{KERNEL}/tools": {"prefix": STRING, "cursor": CURSOR},
 }
 OF_AN_AGENT: Final = an_object({"agent_id": NAME, "reason": REASON})
@@ -213,4 +219,5 @@ def _parameters(method: str, path: str) -> list[Schema]:
     named = [path_parameter(name, ID["pattern"]) for name in re.findall(r"{(\w+)}", path)]
     asked = QUERIES.get(path, {}).items() if method == "GET" else ()
     named += [LAST_EVENT] if path == STREAM else []
-    return named + [{"name": name, "in": "query", "required": False, "schema": body} for name, body in asked]
+    needed = ("id",) if path == FIND else ()
+    return named + [{"name": name, "in": "query", "required": name in needed, "schema": body} for name, body in asked]

@@ -1,10 +1,13 @@
 """Schemas of the operator's door that its operations share, and those of payments, the ledger and verdicts."""
 
+from collections.abc import Sequence
 from typing import Final, get_args
 
 from local.openapi.parts import COUNT, STRING, Schema, an_object
+from piecework.ops.finding.answers import MOST_BYTES
 from piecework.ops.listing import LARGEST_PAGE
 from piecework.ops.money.payments import DECISIONS
+from piecework.ops.query import MOST_MS
 from piecework.ops.records import REASON_CHARACTERS
 from piecework.ops.store.verdict_lines import TEXTS
 from piecework.ops.tasks import MOST_LEDGER_ROWS, STATES, TOTALS
@@ -165,3 +168,20 @@ LEDGER: Final = an_object(
         "without_amount": COUNT,
     }
 )
+
+
+def found(kinds: Sequence[str], by: Sequence[str]) -> Schema:
+    """What a search by an id answers."""
+    named = {"kind": {"enum": list(kinds)}, "by": {"enum": list(by)}}
+    return an_object(
+        {
+            "items": {"type": "array", "items": an_object({**named, "id": STRING, "of": TEXT_OR_NULL})},
+            "looked": {"type": "array", "items": an_object({**named, "since_ms": {"type": ["integer", "null"]}})},
+        }
+    )
+
+
+SOUGHT: Final[Schema] = {
+    "id": {"type": "string", "minLength": 1, "maxLength": MOST_BYTES, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$"},
+    "until_ms": {"type": "integer", "minimum": 0, "maximum": MOST_MS},
+}

@@ -36,7 +36,7 @@ def act_on_the_kernel(console: Any) -> str:
 
 def look_at_the_kernel(console: Any, execution_id: str) -> None:
     one = f"executions/{execution_id}"
-    lists = ("approvals?state=answered", "approvals", "agents", "runners", "tools", "policy")
+    lists = ("approvals?state=answered", "approvals", "agents", "runners", "tools", "policy", "find?id=nobody")
     for path in (
         one,
         f"{one}/events",

@@ -133,6 +133,9 @@ def read_pieces(console, runtime, aws) -> None:
     assert (evidence.text, evidence.headers["content-disposition"]) == ("found", "attachment")
     assert console.http.get(f"/ops/pieces/{found['key']}").json() == found
     assert console.http.get("/ops/pieces", params={"cursor": "nope"}).status_code == 400
+    for wanted in (found["key"], found["attempt_id"]):
+        [item] = console.http.get("/ops/find", params={"id": wanted}).json()["items"]
+        assert (item["kind"], item["id"]) == ("piece", found["key"])
     read_verdicts(console, runtime, found)
     steps, key = result_steps(aws.client("dynamodb"), "piecework-results"), found["key"]
     steps.record_listed("0" * 64, b'"x"', now_in_ms() // 1000 + 900, piece=key, name="one")
@@ -175,6 +178,10 @@ def read_tasks(console, aws) -> None:
 
     assert [move["payment"] for move in found["moves"]] == ["authorized"]
     assert all(name in [item["contract_id"] for item in page] for page in pages.values())
+    [item] = console.http.get("/ops/find", params={"id": name}).json()["items"]
+    assert item == {"kind": "task", "id": name, "by": "contract_id", "of": None}
+    looked = console.http.get("/ops/find", params={"id": f"0x{'0' * 64}"}).json()["looked"]
+    assert {"nonce", "transaction"} <= {one["by"] for one in looked}
     assert console.http.get("/ops/ledger").json()["is_complete"] is True
     assert console.http.get("/ops/tasks/ctr_nobody").status_code == 404
     forget_a_task(console, aws, record, task)

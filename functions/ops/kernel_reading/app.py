@@ -16,6 +16,7 @@ ANSWERS = {
     f"{ONE}/events": views.events,
     f"{KERNEL}/approvals": views.approvals,
     STEP: views.approval,
+    f"{KERNEL}/find": door.find_in_kernel,
     f"{KERNEL}/agents": views.agents,
     f"{KERNEL}/runners": views.runners,
     f"{KERNEL}/tools": views.tools,

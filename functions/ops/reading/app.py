@@ -24,6 +24,7 @@ ANSWERS = {
     "/ops/contracts": door.contracts,
     "/ops/ledger": door.ledger,
     "/ops/records": door.records,
+    "/ops/find": door.find,
     "/ops/pauses": door.pauses,
 }
 

@@ -185,6 +185,11 @@ class FakeExecutions(Executions):
         then = (last[0].created_at_ms, last[0].id) if len(later) > limit else None
         return Summaries(later[:limit], then)
 
+    def holder(self, step_id: str, execution_ids: Sequence[str]) -> str:
+        with self._store.lock:
+            kept = self._store.kept
+            return next((one for one in execution_ids if one in kept and step_id in kept[one].steps), "")
+
     def standing(self, execution_ids: Sequence[str]) -> Mapping[str, Standing]:
         with self._store.lock:
             found = [self._store.kept[one] for one in execution_ids if one in self._store.kept]
@@ -631,6 +636,12 @@ class FakeConnections(Connections):
 
     def runners(self, after: str, limit: int) -> Owners:
         return self._owners("runner", after, limit, ())
+
+    def has_agent(self, agent_id: str) -> bool:
+        return self._is_late(self._store.seen.get(("agent", agent_id), 0))
+
+    def has_runner(self, runner_id: str) -> bool:
+        return self._is_late(self._store.seen.get(("runner", runner_id), 0))
 
     def board(self, agent_id: str, most: int) -> Board:
         board = self._store.agents.board(agent_id)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from piecework.aws.listed import keys_of
+from piecework.aws.pieces_table import shown
 from piecework.durable.pieces import Origin, Piece, State
 from piecework.ops.pieces import PieceRows, StepRow
 from tests.support.fakes import START_MS
@@ -40,6 +41,9 @@ class FakePieceRows(PieceRows):
 
     def read(self, key: str) -> Piece | None:
         return self.pieces.get(key)
+
+    def shown(self, id_: str) -> str:
+        return shown(id_)
 
     def steps(self, key: str, limit: int) -> list[StepRow]:
         return self.of_steps.get(key, [])[:limit]

@@ -141,7 +141,13 @@ def _origin(item: Item) -> Origin:
 
 
 def _cut(text: str) -> str:
+    line = shown(text)
+    return AS_BEFORE + line if line.startswith(AS_BEFORE) else line
+
+
+def shown(text: str) -> str:
+    """An id as lists show it: in one line of at most `ID_BYTES`."""
     line = text.replace("\n", " ")
     if len(line.encode()) > ID_BYTES:
         line = line.encode()[: ID_BYTES - len("…".encode())].decode(errors="ignore") + "…"
-    return AS_BEFORE + line if line.startswith(AS_BEFORE) else line
+    return line

@@ -50,6 +50,7 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "/ops/tasks/{contract_id}": ("GET",),
     "/ops/contracts": ("GET",),
     "/ops/records": ("GET",),
+    "/ops/find": ("GET",),
     "/ops/tasks/{contract_id}/forget": ("POST",),
     "/ops/tasks/{contract_id}/webhooks/{event_id}/resend": ("POST",),
     "/ops/tasks/{contract_id}/payment/evidence": ("POST",),

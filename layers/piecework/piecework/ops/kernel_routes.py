@@ -28,6 +28,7 @@ READING: Final[Mapping[str, Mapping[str, Roles]]] = {
     ONE: {"GET": READERS},
     f"{ONE}/events": {"GET": READERS},
     f"{KERNEL}/approvals": {"GET": READERS},
+    f"{KERNEL}/find": {"GET": READERS},
     STEP: {"GET": READERS},
     f"{KERNEL}/agents": {"GET": READERS},
     f"{KERNEL}/runners": {"GET": READERS},

@@ -42,6 +42,9 @@ class PieceRows(Rows, Protocol):
     def read(self, key: str) -> Piece | None:
         """One piece, strongly consistent; None also where the key is a step's."""
 
+    def shown(self, id_: str) -> str:
+        """One of the caller's ids as rows show it: a long one is cut."""
+
     def steps(self, key: str, limit: int) -> list[StepRow]:
         """The recorded steps of a piece, the oldest first, at most `limit`; one request."""
 

@@ -19,6 +19,7 @@ from piecework.settings import Parts, needed
 
 if TYPE_CHECKING:
     from piecework.aws.clients import Clients
+    from piecework.ops.finding.finder import Finder
     from piecework.ops.forgetting.verbs import Forgets
     from piecework.ops.pausing import Pausing
     from piecework.ops.people.sign_in import SignIn
@@ -120,6 +121,10 @@ class OpsDoor(Parts):
     def ledger(self, asked: Asked) -> Json:
         """The answer of GET /ops/ledger."""
         return self._tasks.ledger(asked.caller, asked.request.query)
+
+    def find(self, asked: Asked) -> Json:
+        """The answer of GET /ops/find."""
+        return self._finder.find(asked.caller, asked.request.query)
 
     def records(self, asked: Asked) -> Json:
         """The answer of GET /ops/records."""
@@ -229,6 +234,20 @@ class OpsDoor(Parts):
             raise NotFound("this stack has no worker door")
         since = self._env.get("PIECEWORK_LEDGER_COMPLETE_FROM", "")
         return TaskViews(WorkerRowsTable(self._clients.dynamodb, *names), now_in_ms, since)
+
+    @cached_property
+    def _finder(self) -> Finder:
+        from piecework.clock import now_in_ms
+        from piecework.ops.finding.finder import Finder
+        from piecework.ops.store.piece_rows import PieceRowsTable
+        from piecework.ops.store.record_rows import RecordRowsTable
+        from piecework.ops.store.worker_rows import WorkerRowsTable
+
+        (table,) = needed(self._env, "PIECEWORK_TABLE")
+        names = [self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_CONTRACTS_TABLE")]
+        tasks = WorkerRowsTable(self._clients.dynamodb, *names) if all(names) else None
+        pieces, records = PieceRowsTable(self._clients.dynamodb, table), RecordRowsTable(self._clients.dynamodb, table)
+        return Finder(pieces, records, tasks, now_in_ms)
 
     @cached_property
     def _records(self) -> Records:

@@ -19,6 +19,7 @@ EXPECTED = {  # written down once more by hand: a slip in a declaration must not
     "GET /ops/kernel/executions/{execution_id}/approvals/{step_id}": EVERYBODY,
     "GET /ops/kernel/executions/{execution_id}/stream": EVERYBODY,
     "GET /ops/kernel/approvals": EVERYBODY,
+    "GET /ops/kernel/find": EVERYBODY,
     "GET /ops/kernel/agents": EVERYBODY,
     "GET /ops/kernel/runners": EVERYBODY,
     "GET /ops/kernel/tools": EVERYBODY,

@@ -76,23 +76,37 @@ class Connected:
     def __init__(self, connections: Connections, clock: Callable[[], int], hosted: Collection[str]) -> None:
         self._connections, self._clock, self._hosted = connections, clock, hosted
 
-    def agents(self, cursor: str, limit: int) -> tuple[list[AgentShown], str]:
-        """A page of agents, and the cursor of the next one; empty when there is none.
+    def has_agent(self, agent_id: str) -> bool:
+        """Whether an agent of this id is listed."""
+        return agent_id in self._hosted or self._connections.has_agent(agent_id)
+
+    def has_runner(self, runner_id: str) -> bool:
+        """Whether a runner of this id is listed."""
+        return self._connections.has_runner(runner_id)
+
+    def agents(self, cursor: str, limit: int, only: str = "") -> tuple[list[AgentShown], str]:
+        """A page of agents, and the cursor of the next one; empty when there is none. `only` names the one wanted.
 
         Raises:
             Invalid: this door did not give the cursor out.
         """
-        owners = self._connections.agents(text_of(cursor), limit, self._hosted)
+        owners = (
+            _one(only if self.has_agent(only) else "")
+            if only
+            else self._connections.agents(text_of(cursor), limit, self._hosted)
+        )
         page, then = _filled(owners, lambda id_: self._connections.board(id_, SHOWN + 1), _size)
         return [self._agent(owner.id, board) for owner, board in page], key_cursor(then)
 
-    def runners(self, cursor: str, limit: int) -> tuple[list[RunnerShown], str]:
-        """A page of runners, and the cursor of the next one; empty when there is none.
+    def runners(self, cursor: str, limit: int, only: str = "") -> tuple[list[RunnerShown], str]:
+        """A page of runners, and the cursor of the next one; empty when there is none. `only` names the one wanted.
 
         Raises:
             Invalid: this door did not give the cursor out.
         """
-        owners = self._connections.runners(text_of(cursor), limit)
+        owners = (
+            _one(only if self.has_runner(only) else "") if only else self._connections.runners(text_of(cursor), limit)
+        )
         page, then = _filled(owners, lambda id_: self._connections.links(id_, SHOWN + 1), len)
         executions = {linked.execution_id for _, links in page for linked in links[:SHOWN] if linked.job_id}
         steps = self._connections.steps(sorted(executions)) if executions else {}
@@ -126,6 +140,11 @@ class Connected:
 
     def _is_connected(self, connection: Consumer | RunnerConnection) -> bool:
         return connection.is_open and connection.lease_until_ms > self._clock()
+
+
+def _one(id_: str) -> Owners:
+    """A page with this owner alone, or with none."""
+    return Owners((Owner(id_, ""),) if id_ else (), "")
 
 
 def _filled(

@@ -40,6 +40,12 @@ class Connections(Protocol):
     def runners(self, after: str, limit: int) -> Owners:
         """The same of runners; one that was deleted is not among them."""
 
+    def has_agent(self, agent_id: str) -> bool:
+        """Whether an agent of this id has connected in the last 30 days; one request."""
+
+    def has_runner(self, runner_id: str) -> bool:
+        """The same of a runner."""
+
     def board(self, agent_id: str, most: int) -> Board:
         """The first of an agent's consumers, lapsed ones too, and its last pause."""
 

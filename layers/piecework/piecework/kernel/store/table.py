@@ -168,6 +168,9 @@ class KernelTable(Executions):
     def rows(self, which: Filter, after: Place | None, limit: int) -> Summaries:
         return self._listed.rows(which, after, limit)
 
+    def holder(self, step_id: str, execution_ids: Sequence[str]) -> str:
+        return self._listed.holder(step_id, execution_ids)
+
     def standing(self, execution_ids: Sequence[str]) -> Mapping[str, Standing]:
         return self._listed.standing(execution_ids)
 

@@ -124,14 +124,14 @@ class KernelViews:
 
     def agents(self, asked: Asked) -> Response:
         """The answer of GET /ops/kernel/agents: who is connected for each, what they work on, what waits."""
-        cursor, limit = _page_asked(asked)
-        page, then = self._connected().agents(cursor, limit)
+        cursor, limit, only = _page_asked(asked, "agent_id")
+        page, then = self._connected().agents(cursor, limit, only)
         return answered({"agents": [agent_body(shown) for shown in page], "next_cursor": then})
 
     def runners(self, asked: Asked) -> Response:
         """The answer of GET /ops/kernel/runners: their connections, jobs and tools."""
-        cursor, limit = _page_asked(asked)
-        page, then = self._connected().runners(cursor, limit)
+        cursor, limit, only = _page_asked(asked, "runner_id")
+        page, then = self._connected().runners(cursor, limit, only)
         return answered({"runners": [runner_body(shown) for shown in page], "next_cursor": then})
 
     def tools(self, asked: Asked) -> Response:
@@ -141,6 +141,6 @@ class KernelViews:
         return answered({"tools": page, "next_cursor": then})
 
 
-def _page_asked(asked: Asked) -> tuple[str, int]:
-    given = texts(asked.request.query, "limit", "cursor")
-    return given.get("cursor", ""), number(given, "limit", OWNERS, OWNERS_MOST, least=1)
+def _page_asked(asked: Asked, only: str) -> tuple[str, int, str]:
+    given = texts(asked.request.query, only, "limit", "cursor")
+    return given.get("cursor", ""), number(given, "limit", OWNERS, OWNERS_MOST, least=1), given.get(only, "")

@@ -12,6 +12,7 @@ from piecework.ops.wiring import OpsDoor
 if TYPE_CHECKING:
     from piecework.kernel.wiring import KernelDoor
     from piecework.ops.kernel.acting import KernelActs
+    from piecework.ops.kernel.finding import KernelFinds
     from piecework.ops.kernel.policies import Policies
     from piecework.ops.kernel.reading import KernelViews
     from piecework.ops.kernel.watching import Watches
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 class OpsKernelDoor(OpsDoor):
     """The door with the kernel's stores. A part that lacks a setting, or cannot read it, raises SettingsError."""
+
+    def find_in_kernel(self, asked: Asked) -> Response:
+        """The answer of GET /ops/kernel/find."""
+        return self._finds.find(asked)
 
     def policy(self, asked: Asked) -> Response:
         """The answer of GET /ops/kernel/policy."""
@@ -37,6 +42,14 @@ class OpsKernelDoor(OpsDoor):
         kernel = self.kernel
         reasons = Reasons(kernel.executions, kernel.assigner.service, kernel.clock)
         return KernelViews(kernel.executions, kernel.runners, reasons, lambda: kernel.connected)
+
+    @cached_property
+    def _finds(self) -> KernelFinds:
+        """What has an id in the kernel."""
+        from piecework.ops.kernel.finding import KernelFinds
+
+        kernel = self.kernel
+        return KernelFinds(kernel.executions, lambda: kernel.connected, kernel.clock)
 
     @cached_property
     def _policies(self) -> Policies:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from piecework.aws.listed import BY_DAY
-from piecework.aws.pieces_table import from_item
+from piecework.aws.pieces_table import from_item, shown
 from piecework.aws.steps_table import steps_of
 from piecework.aws.table import THE_RESULTS, Index, Table
 from piecework.durable.pieces import Piece
@@ -44,3 +44,6 @@ class PieceRowsTable(PieceRows):
     def steps(self, key: str, limit: int) -> list[StepRow]:
         found = self._table.query(steps_of(key), page=limit, index=INDEX)
         return [StepRow(row["step"], int(row["at_id"].partition("-")[0])) for row in islice(found, limit)]
+
+    def shown(self, id_: str) -> str:
+        return shown(id_)

@@ -5,14 +5,18 @@ Whoever ends a task, after its payment outcome is final, renders the delivery (`
 `WEBHOOK#<contract id>`; `piecework.webhooks` sends it.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from piecework.jsons import Json, canonical
 from piecework.webhooks.deliveries import Delivery
-from piecework.worker.contract.contracts import ContractRecord
+
+if TYPE_CHECKING:
+    from piecework.worker.contract.contracts import ContractRecord
 
 OWNER: Final = "contract_id"  # what messages and the log call the owner of a delivery
 USER_AGENT: Final = "hire-worker/1"

@@ -143,6 +143,9 @@ class Executions(Protocol):
     def rows(self, which: Filter, after: Place | None, limit: int) -> Summaries:
         """Newest first, strictly after that place; fewer, even none, when enough was read. Eventually consistent."""
 
+    def holder(self, step_id: str, execution_ids: Sequence[str]) -> str:
+        """The first of these executions that has made a step of this id, empty if none has; a request for each 100."""
+
     def standing(self, execution_ids: Sequence[str]) -> Mapping[str, Standing]:
         """How up to 100 executions stand, in two requests; those that are gone are left out."""
 

@@ -34,6 +34,12 @@ class KernelConnections(Connections):
     def runners(self, after: str, limit: int) -> Owners:
         return self._owners(keys.RUNNERS, after, limit, ())
 
+    def has_agent(self, agent_id: str) -> bool:
+        return self._has(keys.AGENTS, agent_id)
+
+    def has_runner(self, runner_id: str) -> bool:
+        return self._has(keys.RUNNERS, runner_id)
+
     def board(self, agent_id: str, most: int) -> Board:
         part = self._table.part(keys.agent(agent_id), most + 1, before=keys.TURN)
         board = board_from(part.rows)
@@ -53,6 +59,10 @@ class KernelConnections(Connections):
         rows = self._table.find([keys.meta(execution_id) for execution_id in execution_ids]).values()
         found = (execution_from(row, {}) for row in rows)
         return {execution.id: tuple(execution.steps.values()) for execution in found}
+
+    def _has(self, kind: str, id_: str) -> bool:
+        row = self._table.get(*keys.owner(kind, id_))
+        return row is not None and row["expires_at"] > self._clock() / 1000
 
     def _owners(self, kind: str, after: str, limit: int, more: Collection[str]) -> Owners:
         if after and not keys.OWNER_KEY.fullmatch(after):

@@ -48,6 +48,12 @@ class ExecutionLists:
         found = list(islice(enough(reading.matching()), limit))
         return Summaries(found, reading.then if reading.is_done else (found[-1].created_at_ms, found[-1].id))
 
+    def holder(self, step_id: str, execution_ids: Sequence[str]) -> str:
+        """As in `Executions`."""
+        places = {keys.step(one, step_id): one for one in execution_ids}
+        found = self._table.find(list(places), only="pk, sk")
+        return next((one for place, one in places.items() if place in found), "")
+
     def standing(self, execution_ids: Sequence[str]) -> Mapping[str, Standing]:
         """As in `Executions`; a last event whose row is too large to hold it is not looked up."""
         rows = self._table.find([keys.meta(one) for one in execution_ids]).values()

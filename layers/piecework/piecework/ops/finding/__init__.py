@@ -1,0 +1,1 @@
+"""Search by an id: what has it, and how far it was looked for."""
