@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -23,6 +23,9 @@ FORGOTTEN: Final = {"contract": "tasks", "piece": "pieces"}  # and where it is i
 CALLS: Final = 40  # of 15 s each
 OUTPUT: Final = "ConsoleUrl"  # of a deployed stack
 FIRST_REFUSAL: Final = 300
+CONTRACT: Final = ("contract", "the contract's id")
+QUEUE: Final = ("queue", "such as task or webhook; `ops status` names them")
+SCOPE: Final = ("scope", "door:runtime, door:worker, door:kernel, or executor:NAME")
 VERDICTS: Final[Mapping[str, tuple[str, str]]] = {  # flags of `verdicts`: the parameter's name, and what it is
     "--status": ("status", "passed, failed or inconclusive"),
     "--reason": ("reason", "a reason code, such as 101"),
@@ -48,45 +51,41 @@ def add(commands: "Commands") -> None:
         help="the operator's door's token; better set PIECEWORK_OPS_TOKEN",
     )
     actions = group.add_subparsers(required=True, metavar="ACTION")
-    actions.add_parser("status", help="print version, doors, settings and queues").set_defaults(run=status)
-    actions.add_parser("records", help="print what operators did, the newest first").set_defaults(run=records)
-    actions.add_parser("pauses", help="print the doors and executors that are paused").set_defaults(run=pauses)
-    pausing = actions.add_parser("pause", help="give a door or an executor no new work; what was begun goes on")
-    pausing.set_defaults(run=pause)
-    resuming = actions.add_parser("resume", help="give a door or an executor work again")
-    resuming.set_defaults(run=resume)
-    for parser in (pausing, resuming):
-        parser.add_argument("scope", help="door:runtime, door:worker, door:kernel, or executor:NAME")
+    _action(actions, "status", status, "print version, doors, settings and queues")
+    _action(actions, "records", records, "print what operators did, the newest first")
+    _action(actions, "pauses", pauses, "print the doors and executors that are paused")
+    pausing = _action(actions, "pause", pause, "give a door or an executor no new work; what was begun goes on", SCOPE)
+    resuming = _action(actions, "resume", resume, "give a door or an executor work again", SCOPE)
     _add_verdicts(actions)
-    resending = actions.add_parser("resend", help="send a webhook again, from its first try on")
-    resending.add_argument("contract", help="the contract's id")
-    resending.add_argument("event", help="the webhook's id, as `ops task` prints it")
-    resending.set_defaults(run=resend)
-    showing = actions.add_parser("task", help="print a contract's task with its money and webhooks")
-    showing.add_argument("contract", help="the contract's id")
-    showing.set_defaults(run=task)
-    looking = actions.add_parser("letters", help="print some dead letters of a queue; they stay where they are")
-    looking.add_argument("queue", help="such as task or webhook; `ops status` names them")
-    looking.set_defaults(run=letters)
-    redriving = actions.add_parser("redrive", help="put dead letters back into their queue")
-    redriving.add_argument("queue", help="such as task or webhook; `ops status` names them")
+    event = ("event", "the webhook's id, as `ops task` prints it")
+    resending = _action(actions, "resend", resend, "send a webhook again, from its first try on", CONTRACT, event)
+    _action(actions, "task", task, "print a contract's task with its money and webhooks", CONTRACT)
+    _action(actions, "letters", letters, "print some dead letters of a queue; they stay where they are", QUEUE)
+    redriving = _action(actions, "redrive", redrive, "put dead letters back into their queue", QUEUE)
     redriving.add_argument("--count", type=int, default=10, help="at most so many, up to 10")
-    redriving.set_defaults(run=redrive)
-    forgetting = actions.add_parser("forget", help="erase what a piece or a contract was about; that it was done stays")
+    forgetting = _action(
+        actions, "forget", forget, "erase what a piece or a contract was about; that it was done stays"
+    )
     forgetting.add_argument("what", choices=sorted(FORGOTTEN), help="what the id is of")
     forgetting.add_argument("id", help="a piece's key, or a contract's id")
-    forgetting.set_defaults(run=forget)
-    evident = actions.add_parser("evidence", help="print what the chain says now of a payment in doubt")
-    evident.add_argument("contract", help="the contract's id")
-    evident.set_defaults(run=evidence)
-    deciding = actions.add_parser("resolve", help="decide an unresolved payment, on evidence that was printed")
-    deciding.add_argument("contract", help="the contract's id")
+    _action(actions, "evidence", evidence, "print what the chain says now of a payment in doubt", CONTRACT)
+    words = "decide an unresolved payment, on evidence that was printed"
+    deciding = _action(actions, "resolve", resolve, words, CONTRACT)
     add_word(deciding)
     deciding.add_argument("--evidence", required=True, metavar="DIGEST", help="`evidence`, as `ops evidence` prints it")
-    deciding.set_defaults(run=resolve)
-    refunding = _add_refunds(actions)
-    for parser in (pausing, resuming, resending, redriving, forgetting, deciding, refunding):
+    for parser in (pausing, resuming, resending, redriving, forgetting, deciding, _add_refunds(actions)):
         parser.add_argument("--reason", required=True, help="why you do this; it is kept")
+
+
+def _action(
+    actions: "Commands", name: str, run: Callable[[argparse.Namespace], None], what: str, *arguments: tuple[str, str]
+) -> argparse.ArgumentParser:
+    """Add a command; `arguments` are the names of its positional ones and what they mean."""
+    parser = actions.add_parser(name, help=what)
+    for argument, meaning in arguments:
+        parser.add_argument(argument, help=meaning)
+    parser.set_defaults(run=run)
+    return parser
 
 
 def _add_refunds(actions: "Commands") -> argparse.ArgumentParser:
