@@ -14,11 +14,12 @@ from uuid import uuid4
 
 import pytest
 
+from piecework.kernel.backends import Places
 from piecework.kernel.errors import KernelError
 from piecework.kernel.model.change_builder import ChangeBuilder
 from piecework.kernel.model.state import Status
 from piecework.kernel.settings import KernelSettings
-from piecework.kernel.wiring import KernelDoor, Places
+from piecework.kernel.wiring import KernelDoor
 from tests.support.crash import Crashed, Tap, Tapped, report
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.fakes import new_store

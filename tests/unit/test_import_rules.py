@@ -70,6 +70,7 @@ COMPOSITION_ROOTS = {
     "piecework.worker.wiring",
     "piecework.worker.backends",
     "piecework.kernel.wiring",
+    "piecework.kernel.backends",
     "piecework.kernel.webhooks",
     "piecework.ops.wiring",
     "piecework.ops.kernel.wiring",
