@@ -6,6 +6,7 @@ from typing import Any
 
 from local.facilitator.server import StubFacilitator
 from piecework.aws.due_table import DueTable
+from piecework.extend.executors import Outcome, Refused, Run, Task
 from piecework.webhooks.deliveries import Delivery, DeliveryState, Made
 from piecework.webhooks.store import work_deliveries
 from piecework.worker.record.executions import LedgerRow
@@ -56,6 +57,23 @@ def in_doubt(emulated: Aws, facilitator: StubFacilitator, word: str = "lost-cut"
     name = doubtful(emulated.client("dynamodb"), facilitator, word)
     facilitator.say("settle", "ok")
     return name
+
+
+def owed_back(emulated: Aws, facilitator: StubFacilitator) -> str:
+    """A contract of a test's own, whose work failed an hour ago, after it was paid."""
+
+    def fail(task: Task, run: Run) -> Outcome:
+        raise Refused("nobody can do this")
+
+    stage = _stage(emulated.client("dynamodb"), facilitator, int(time.time() * 1000) - 3_600_000)
+    stage.do = fail
+    contract = stage.contract("upfront")
+    facilitator.say("settle", "ok")
+    stage.post(contract, BODY, stage.pay(contract))
+    stage.settle_down(600)
+    facilitator.ledger.clock = time.time
+    assert stage.standing(contract).owes_refund
+    return contract.contract_id
 
 
 def _stage(client: Any, facilitator: StubFacilitator, now_ms: int) -> Stage:

@@ -9,6 +9,7 @@ import { table } from "../parts/table.js";
 import { html } from "../render.js";
 import { link } from "../router.js";
 import { filtered, nameOf, tabs } from "./hired.js";
+import { paidBack, payBack } from "./refund.js";
 
 export const title = "Money";
 const DAY_MS = 86_400_000;
@@ -16,6 +17,8 @@ const DAYS = 7;
 const RISK_DAYS = 30; // whose tasks are searched for doubts
 const MOST_PAGES = 20; // of them
 const KINDS = /** @type {Record<string, string>} */ ({ platform_fee_due: "platform fee", refund_due: "owed back" });
+
+const SUMS = /** @type {const} */ ([["received", "received"], ["refund_due", "owed back"], ["still_owed_back", "still owed back"], ["refunded", "paid back"], ["platform_fee_due", "platform fees"]]);
 
 /** @typedef {import("#ops").Ledger} Ledger */
 /** @typedef {import("#ops").Tasks["items"][number]} Task */
@@ -25,10 +28,16 @@ const KINDS = /** @type {Record<string, string>} */ ({ platform_fee_due: "platfo
 export async function open({ query, show, signal }) {
   const today = dayOf(Date.now());
   const day = /^\d{4}-\d{2}-\d{2}$/.test(query.day ?? "") ? query.day : today;
-  const [ledger, risk] = await Promise.all([/** @type {Promise<Ledger>} */ (get("ledger", { day }, signal)), atRisk(signal).catch((error) => ({ error }))]);
-  /** @type {(Ledger | unknown)[] | null} */
+  const ofDay = () => /** @type {Promise<Ledger>} */ (get("ledger", { day }, signal));
+  let [ledger, risk] = await Promise.all([ofDay(), atRisk(signal).catch((error) => ({ error }))]);
+  /** @type {any[] | null} */
   let week = null;
-  const draw = () => show(view(day, today, ledger, risk, week), `Money of ${day}`);
+  const draw = () => show(view(day, today, ledger, risk, week, pay), `Money of ${day}`);
+  const pay = (/** @type {Ledger["owed"][number]} */ { contract_id, debt }) => debt && payBack(contract_id, debt, signal, async () => {
+    ledger = await ofDay();
+    week = week && week.map((each) => (each.day === day ? ledger : each));
+    draw();
+  });
   draw();
   const days = Array.from({ length: DAYS }, (_, at) => dayOf(Date.parse(day) - at * DAY_MS)).filter((each) => each >= "1970-01-01");
   week = await Promise.all(days.map((each) => (each === day ? ledger : get("ledger", { day: each }, signal).catch((error) => ({ day: each, error })))));
@@ -55,8 +64,9 @@ async function atRisk(signal) {
   return { items, isAll: false };
 }
 
-/** @param {string} day @param {string} today @param {Ledger} ledger @param {Risk | { error: unknown }} risk @param {any[] | null} week */
-function view(day, today, ledger, risk, week) {
+/** @param {string} day @param {string} today @param {Ledger} ledger @param {Risk | { error: unknown }} risk @param {any[] | null} week
+ * @param {(row: Ledger["owed"][number]) => void} pay */
+function view(day, today, ledger, risk, week, pay) {
   const changed = filtered("/hired/money");
   return html`<h1>Hired work</h1>${tabs("money")}
     <form class="filters" @submit=${changed} @change=${changed} aria-label="Day">
@@ -65,7 +75,8 @@ function view(day, today, ledger, risk, week) {
     <section aria-labelledby="risk"><h2 id="risk">At risk now</h2>${"error" in risk ? failure(risk.error) : ofRisk(risk)}</section>
     <section aria-labelledby="sums"><h2 id="sums">${day}</h2>${completeness(ledger)}${sums(ledger)}</section>
     <section aria-labelledby="came"><h2 id="came">Received</h2>${received(ledger)}</section>
-    <section aria-labelledby="owed"><h2 id="owed">Owed back, and fees</h2>${owed(ledger)}</section>
+    <section aria-labelledby="owed"><h2 id="owed">Owed back, and fees</h2>${owed(ledger, pay)}</section>
+    <section aria-labelledby="back"><h2 id="back">Paid back</h2>${refunds(ledger)}</section>
     <section aria-labelledby="week"><h2 id="week">The ${DAYS} days until then</h2>${week ? ofWeek(week) : html`<p class="quiet">Loading…</p>`}</section>`;
 }
 
@@ -96,9 +107,9 @@ function sums({ totals_atomic }) {
   if (!rows.length) return html`<p class="quiet">No money moved on this day.</p>`;
   return table({
     name: "Sums by network",
-    heads: ["network", "received", "owed back", "platform fees"],
+    heads: ["network", ...SUMS.map(([, name]) => name)],
     key: ([network]) => network,
-    cells: ([network, sum]) => [networkName(network), usdc(sum.received), usdc(sum.refund_due), usdc(sum.platform_fee_due)],
+    cells: ([network, sum]) => [networkName(network), ...SUMS.map(([kind]) => usdc(sum[kind]))],
   }, rows);
 }
 
@@ -117,15 +128,28 @@ function received({ received }) {
 }
 
 /** @param {Ledger} ledger */
-function owed({ owed }) {
+function refunds({ refunds }) {
+  if (!refunds.length) return empty("Nothing was paid back", "What is owed back is paid by a transfer of yours; then an operator says so.");
+  return table({
+    name: "Paid back",
+    heads: ["when", "contract", "amount", "network", "to", "transaction", "who, and why"],
+    key: (row) => row.transaction,
+    cells: (row) => [
+      time(row.at_ms), nameOf(row.contract_id), usdc(row.atomic), networkName(row.network), id(row.wallet), id(row.transaction), html`${row.operator || "an operator"}: ${row.reason}`,
+    ],
+  }, refunds);
+}
+
+/** @param {Ledger} ledger @param {(row: Ledger["owed"][number]) => void} pay */
+function owed({ owed }, pay) {
   if (!owed.length) return empty("Nothing became owed", "A fee is owed when a task was paid; money that came under a payment that was given up is owed back.");
   return table({
     name: "Owed back, and fees",
-    heads: ["when", "contract", "what", "amount", "network", "to", "transaction"],
+    heads: ["when", "contract", "what", "amount", "network", "to", "transaction", "paid back"],
     key: (row) => `${row.contract_id}/${row.generation}/${row.kind}/${row.transaction}`,
-    tone: (row) => (row.kind === "refund_due" ? "bad" : undefined),
+    tone: (row) => (row.debt && !row.refund ? "bad" : undefined),
     cells: (row) => [
-      time(row.at_ms), nameOf(row.contract_id), KINDS[row.kind] ?? row.kind, usdc(row.atomic), networkName(row.network), id(row.wallet), id(row.transaction || null),
+      time(row.at_ms), nameOf(row.contract_id), KINDS[row.kind] ?? row.kind, usdc(row.atomic), networkName(row.network), id(row.wallet), id(row.transaction || null), paidBack(row, () => pay(row)),
     ],
   }, owed);
 }
@@ -138,12 +162,12 @@ function ofWeek(week) {
   });
   return html`<div class="histograms">${receivedByDay(week)}</div>${table({
     name: "Days",
-    heads: ["day", "network", "received", "owed back", "platform fees", "all of it"],
+    heads: ["day", "network", ...SUMS.map(([, name]) => name), "all of it"],
     key: ({ ledger, network }) => `${ledger.day}/${network}`,
     cells: ({ ledger, network, sum }) => [
       html`<a href=${link("/hired/money", { day: ledger.day })}>${ledger.day}</a>`,
       sum ? networkName(network) : html`<span class="quiet">–</span>`,
-      ...(sum ? [usdc(sum.received), usdc(sum.refund_due), usdc(sum.platform_fee_due)] : ["–", "–", "–"]),
+      ...SUMS.map(([kind]) => (sum ? usdc(sum[kind]) : "–")),
       ledger.error ? html`<span class="said bad">could not be read</span>` : { true: "yes", false: "no", null: "not known" }[String(ledger.is_complete)],
     ],
   }, rows)}`;

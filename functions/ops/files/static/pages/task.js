@@ -14,6 +14,7 @@ import { html } from "../render.js";
 import { link } from "../router.js";
 import { doubts } from "./doubt.js";
 import { tabs } from "./hired.js";
+import { debtsOf, payBack } from "./refund.js";
 
 export const title = "Task";
 const AGAIN_MS = 10_000;
@@ -21,13 +22,13 @@ const ENDED = ["COMPLETED", "PARTIAL_FINAL", "FAILED_PERMANENT", "EXHAUSTED", "T
 
 /** @typedef {import("#ops").Task} Task */
 /** @typedef {Task["webhooks"][number]} Webhook */
-/** @typedef {{ resend: (hook: Webhook) => void, erase: () => void, doubt: unknown }} Verbs */
+/** @typedef {{ resend: (hook: Webhook) => void, erase: () => void, pay: (debt: Task["debts"][number]) => void, doubt: unknown }} Verbs */
 
 /** @param {import("../router.js").Place} place */
 export async function open({ params, show, signal }) {
   const path = `tasks/${part(params.contract)}`;
   let task = /** @type {Task | null} */ (null);
-  const draw = () => !signal.aborted && show(task ? view(task, { resend, erase, doubt: doubt.shown(task) }) : without(params.contract, erase), `Task ${params.contract}`);
+  const draw = () => !signal.aborted && show(task ? view(task, { resend, erase, pay, doubt: doubt.shown(task) }) : without(params.contract, erase), `Task ${params.contract}`);
   const look = async () => {
     task = await get(path, {}, signal).catch((error) => {
       if (error instanceof ApiError && error.status === 404) return null;
@@ -38,6 +39,7 @@ export async function open({ params, show, signal }) {
   const doubt = doubts(path, { draw, look, signal });
   const erase = () => forget({ path: `${path}/forget`, what: "what this contract and its task were about", signal }, look);
   const resend = (/** @type {Webhook} */ hook) => sendAgain(path, hook, signal).then((done) => done && look());
+  const pay = (/** @type {Task["debts"][number]} */ { debt }) => payBack(params.contract, debt, signal, look);
   await look();
   const timer = setInterval(() => document.hidden || !task || ENDED.includes(task.state) || look().catch(() => null), AGAIN_MS);
   signal.addEventListener("abort", () => clearInterval(timer));
@@ -67,7 +69,7 @@ function without(contract, erase) {
 }
 
 /** @param {Task} task @param {Verbs} verbs */
-function view(task, { resend, erase, doubt }) {
+function view(task, { resend, erase, pay, doubt }) {
   const { forgotten } = /** @type {{ forgotten?: { at_ms: number, by: string, complete: boolean, record_id: string } | null }} */ (task);
   return html`
     <h1>Task ${badge(task.state)} ${badge(task.payment)}</h1>
@@ -91,6 +93,7 @@ function view(task, { resend, erase, doubt }) {
     ${task.failure && html`<section aria-labelledby="failure"><h2 id="failure">Failure</h2>
       ${facts(Object.entries(task.failure).map(([name, value]) => [name, html`<span class="said">${value}</span>`]))}</section>`}
     <section aria-labelledby="payment"><h2 id="payment">Payment</h2>${payment(task)}</section>
+    ${task.debts.length ? html`<section aria-labelledby="debts"><h2 id="debts">Owed back</h2>${debtsOf(task.debts, pay)}</section>` : null}
     <section aria-labelledby="moves"><h2 id="moves">Every move of its money</h2>${moves(task)}</section>
     <section aria-labelledby="webhooks"><h2 id="webhooks">Webhooks</h2>${webhooks(task, resend)}</section>
     <section aria-labelledby="again"><h2 id="again">In a shell</h2>
