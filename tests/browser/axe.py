@@ -10,7 +10,7 @@ from local.gateway.lambdas.variables import ROOT
 from tests.browser.chromium import REQUIRED
 
 AXE = ROOT / "build/node/node_modules/axe-core/axe.min.js"
-NOT_INSTALLED = "axe is not installed: it needs npm; run `make build/node/.synced`"
+NOT_INSTALLED = "axe, which finds what people cannot read, is not installed: run `make build/node/.synced` (needs npm)"
 GRAVE = {"serious", "critical"}
 
 

@@ -17,6 +17,7 @@ EXECUTORS = ROOT / "layers/executors"
 AWS = {"boto3", "botocore", "aws_lambda_powertools"}
 NETWORK = {"urllib3", "requests", "httpx", "h11"}
 MOST_MODULES = 16
+MOST_LINES = 400
 DOORS = {"runtime", "worker", "kernel", "ops"}
 LIBRARIES = {  # what a room may use beside the standard library and `LAYERS`
     "worker": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "jwt", "cryptography"},
@@ -297,6 +298,13 @@ def test_no_folder_holds_more_modules_than_one_look_takes_in(top_folder):
     folders = Counter(file.parent for file in (ROOT / top_folder).rglob("*.py") if file.name != "__init__.py")
 
     assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > MOST_MODULES} == {}
+
+
+@pytest.mark.parametrize("top_folder", ["layers", "functions", "local", "cli", "bench"])
+def test_no_module_is_longer_than_one_sitting(top_folder):
+    lines = {file: len(file.read_text("utf-8").splitlines()) for file in (ROOT / top_folder).rglob("*.py")}
+
+    assert {str(file.relative_to(ROOT)): count for file, count in lines.items() if count > MOST_LINES} == {}
 
 
 def test_the_packages_root_holds_a_dozen_modules_at_most():
