@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Playwright,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from local import aws
 from local.facilitator.server import StubFacilitator
@@ -32,6 +41,7 @@ FIRST_LINK = "the-first-link"
 SCREENS = ROOT / "build/screens"
 NEXT_LINK = re.compile(r"the next browser signs in at (\S+)")
 WAIT_MS = 10_000
+expect.set_options(timeout=WAIT_MS)  # what is waited for may take long on a crowded machine
 
 
 @dataclass

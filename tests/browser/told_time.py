@@ -42,9 +42,24 @@ class ToldTime:
     def go_on(self, seconds: int, step: int = 1) -> None:
         """Let so much time pass, in steps after which all is answered that was asked for."""
         for _ in range(0, seconds, step):
-            self._page.clock.run_for(step * 1_000)
+            self.go_by(step)
             self.answered()
+
+    def go_by(self, seconds: int) -> None:
+        """Let so much time pass, whatever is not answered."""
+        self._page.clock.run_for(seconds * 1_000)
 
     def answered(self) -> None:
         """Wait until every request is answered, and the page's code has taken the answers."""
         self._page.evaluate("answered()")
+
+
+def hide(page: Page, is_hidden: bool = True) -> None:
+    """The person looks at another tab, or comes back."""
+    page.evaluate(
+        """(isHidden) => {
+          Object.defineProperty(document, 'hidden', { configurable: true, get: () => isHidden });
+          document.dispatchEvent(new Event('visibilitychange'));
+        }""",
+        is_hidden,
+    )

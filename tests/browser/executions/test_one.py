@@ -10,7 +10,7 @@ from tests.browser.axe import findings
 from tests.browser.conftest import screen
 from tests.browser.executions.looking import BEGAN_MS, EXECUTION, a_log, answer_with, lane, standing, types
 from tests.browser.seeds import HOSTILE
-from tests.browser.told_time import ToldTime
+from tests.browser.told_time import ToldTime, hide
 
 pytestmark = pytest.mark.slow
 THEMES = ("light", "dark")
@@ -117,13 +117,9 @@ def test_a_hidden_page_has_no_stream_and_misses_nothing(console, desk, open_cons
     time = ToldTime(page)
     page.goto(f"{console.url}/console/executions/{work.id}")
     standing(page, "Live")
-    hide = """(isHidden) => {
-      Object.defineProperty(document, 'hidden', { configurable: true, get: () => isHidden });
-      document.dispatchEvent(new Event('visibilitychange'));
-    }"""
 
     with page.expect_event("requestfailed", lambda request: request.url.endswith("/stream")):  # it is closed
-        page.evaluate(hide, True)
+        hide(page)
     standing(page, "Rests while")
     opened = []
     page.on("request", lambda request: opened.append(request.url))
@@ -131,7 +127,7 @@ def test_a_hidden_page_has_no_stream_and_misses_nothing(console, desk, open_cons
     time.go_on(60, step=10)
     assert opened == []
 
-    page.evaluate(hide, False)
+    hide(page, False)
     standing(page, "Live")
     expect(page.get_by_role("list", name="Events").get_by_text('"payload":"unseen"')).to_be_visible()
     assert types(page) == desk.types(work.id)

@@ -4,6 +4,7 @@ import { OPS, epoch, headers, signIn, who } from "./auth.js";
 
 const TRIES = 3; // of a read that is told to come back
 const LONGEST_WAIT_S = 5;
+const READ_MS = 40_000; // the door ends a request after 29 s: what takes longer is lost
 
 /** A refusal of the door, or none at all (`status` 0). */
 export class ApiError extends Error {
@@ -20,13 +21,13 @@ export class ApiError extends Error {
 
 /** Read JSON: get("pieces", { state: "failed" }). @param {string} path @param {Query} [query] @param {AbortSignal} [signal] */
 export async function get(path, query = {}, signal) {
-  return (await read(path, query, signal)).json();
+  return read(path, query, signal, (answer) => answer.json());
 }
 
 /** Read JSON whose numbers a person decides on: what JavaScript would round stays as it is written, for JSON.stringify.
  * @param {string} path @param {Query} [query] @param {AbortSignal} [signal] */
 export async function getExact(path, query = {}, signal) {
-  return exactly(await (await read(path, query, signal)).text());
+  return read(path, query, signal, async (answer) => exactly(await answer.text()));
 }
 
 /** JSON as `getExact` reads it. @param {string} text */
@@ -41,7 +42,7 @@ function exactNumber(_, value, context) {
 
 /** Read bytes as they are. @param {string} path @param {AbortSignal} [signal] */
 export async function getBytes(path, signal) {
-  return (await read(path, {}, signal)).arrayBuffer();
+  return read(path, {}, signal, (answer) => answer.arrayBuffer());
 }
 
 /** Do something. It is never repeated by itself: an answer that is lost leaves it unknown whether it was done.
@@ -66,33 +67,37 @@ export function address(path, query = {}) {
 export const part = (text) => encodeURIComponent(text);
 
 /** A request with a credential; after a 401 the person signs in and it is sent again, but never in another person's name.
- * @param {URL} url @param {RequestInit} init
- * @param {AbortSignal} [signal] @returns {Promise<Response>} */
-export async function authorized(url, init = {}, signal) {
+ * @param {URL} url @param {RequestInit} init @param {AbortSignal} [signal]
+ * @param {number} [ms] after which an answer counts as lost, its body too @returns {Promise<Response>} */
+export async function authorized(url, init = {}, signal, ms) {
   for (;;) {
     const [at, sender] = [epoch(), who()?.name];
-    const answer = await reach(url, { ...init, headers: { ...init.headers, ...(await headers()) }, signal, cache: "no-store" });
+    const ends = [...(signal ? [signal] : []), ...(ms ? [AbortSignal.timeout(ms)] : [])];
+    const answer = await reach(url, { ...init, headers: { ...init.headers, ...(await headers()) }, signal: AbortSignal.any(ends), cache: "no-store" }, signal);
     if (answer.status !== 401) return answer;
     if (epoch() === at) await signIn();
     if (init.method === "POST" && sender !== undefined && who()?.name !== sender) throw new ApiError(401, "unauthorized", "Somebody else is signed in now, so nothing was done. Try again.");
   }
 }
 
-/** @param {URL} url @param {RequestInit} init */
-async function reach(url, init) {
+/** @param {URL} url @param {RequestInit} init @param {AbortSignal} [signal] */
+async function reach(url, init, signal) {
   try {
     return await fetch(url, init);
   } catch (error) {
-    if (init.signal?.aborted) throw error;
+    if (signal?.aborted) throw error;
     throw new ApiError(0, "unreachable", "The door cannot be reached. Check the connection, then try again.");
   }
 }
 
-/** @param {string} path @param {Query} query @param {AbortSignal} [signal] */
-async function read(path, query, signal) {
+/** @template T @param {string} path @param {Query} query @param {AbortSignal | undefined} signal @param {(answer: Response) => Promise<T>} take
+ * @returns {Promise<T>} */
+async function read(path, query, signal, take) {
   for (let tries = 1; ; tries += 1) {
-    const answer = await authorized(address(path, query), {}, signal);
-    if (answer.ok) return answer;
+    const answer = await authorized(address(path, query), {}, signal, READ_MS);
+    if (answer.ok) return take(answer).catch((error) => {
+      throw signal?.aborted ? error : new ApiError(0, "unreachable", "The door's answer broke off. Try again.");
+    });
     if (tries === TRIES || ![429, 503].includes(answer.status)) throw await refusal(answer);
     const seconds = Number(answer.headers.get("Retry-After") ?? 1);
     await new Promise((resolve) => setTimeout(resolve, 1_000 * Math.min(seconds || 1, LONGEST_WAIT_S)));

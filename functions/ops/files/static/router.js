@@ -2,6 +2,8 @@
 /** Addresses and pages: the History API, one page at a time, the focus on what is new. */
 import * as auth from "./auth.js";
 import { refreshTimes } from "./format.js";
+import { LoadError } from "./load.js";
+import { again } from "./parts/again.js";
 import { failure } from "./parts/show.js";
 import { html, render } from "./render.js";
 import { ROUTES } from "./routes.js";
@@ -44,7 +46,7 @@ export function start() {
     event.preventDefault();
     go(anchor.href);
   });
-  setInterval(() => document.hidden || refreshTimes(document), 10_000);
+  again(async () => refreshTimes(document), 10_000, new AbortController().signal);
   forgetWithPerson();
   return open(false);
 }
@@ -105,6 +107,6 @@ async function open(isMove) {
     const page = await found.route.page();
     await page.open({ params: found.params, query, signal, show: (content, title = page.title) => show(content, title) });
   } catch (error) {
-    if (!signal.aborted) show(html`<h1>${found.route.name}</h1>${failure(error, () => open(true))}`, found.route.name);
+    if (!signal.aborted) show(html`<h1>${found.route.name}</h1>${failure(error, () => (error instanceof LoadError && error.isOver ? location.reload() : open(true)))}`, found.route.name);
   }
 }

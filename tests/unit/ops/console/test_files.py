@@ -8,13 +8,12 @@ import pytest
 
 from local.gateway.lambdas.variables import ROOT
 from piecework.errors import SettingsError
-from piecework.ops.console.files import ConsoleFiles, read_files, serve_files
+from piecework.ops.console.files import ConsoleFiles, serve_files
 from piecework.ops.console.policy import headers
+from tests.support.ops.console_files import OURS, needed
 from tests.support.ops.requests import an_event
 from tests.support.runtime.runtime_handlers import Context, Lines
 
-STATIC = ROOT / "functions/ops/files/static"
-OURS = read_files(STATIC)
 MOST_BYTES = 150_000  # of all files, compressed
 MOST_LINES = 150  # of the renderer's code
 POLICY = (
@@ -50,7 +49,7 @@ def test_every_address_of_a_view_has_the_page_which_finds_its_files_by_a_relativ
 
     assert (answer["statusCode"], answer["headers"]["Cache-Control"]) == (200, "no-cache")
     assert answer["headers"]["Content-Type"] == "text/html; charset=utf-8"
-    assert f'src="{"../" * depth}static/{FILES.version}/main.js"' in page and "{static}" not in page
+    assert f'src="{"../" * depth}static/{FILES.version}/load.js"' in page and "{static}" not in page
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if name != "index.html"])
@@ -220,7 +219,22 @@ def test_only_the_renderer_writes_texts_into_a_page():
     writing = re.compile(
         r"\.(?:textContent|innerText|outerText|title|ariaLabel) = |createTextNode|insertAdjacent|createAttribute"
     )
-    ours = {"format.js": 1, "router.js": 1}  # a time anew; the title of the document
+    ours = {"format.js": 1, "router.js": 1, "load.js": 2}  # a time anew; the title of the document; sentences of ours
     found = {name: len(writing.findall(data.decode())) for name, data in OURS.items() if name.endswith(".js")}
 
     assert {name: count for name, count in found.items() if count} == ours
+
+
+def test_the_document_says_how_many_files_a_first_view_needs():
+    section = (ROOT / "docs/console.md").read_text().partition("## Loading")[2].partition("\n## ")[0]
+    said = {
+        name: int(count)
+        for names, count in re.findall(r"^\| (.+) \| ([0-9]+) \|$", section, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    views = [
+        name.removeprefix("pages/").removesuffix(".js")
+        for name in re.findall(r'load\("(pages/\w+\.js)"\)', OURS["routes.js"].decode())
+    ]
+
+    assert said == {view: len(needed(view)) for view in views}

@@ -42,21 +42,20 @@ export async function open({ query, show, signal }) {
   /** @type {State} */
   const state = { items: [], next: "", pages: 1, problem: null, isThere: false };
   const draw = () => show(view(kind, prefix, state, acts), KINDS[kind].name);
-  const look = async () => {
+  const look = again(async () => {
     try {
       Object.assign(state, await pages(kind, prefix, state.pages, signal), { problem: null, isThere: true });
     } catch (problem) {
       state.problem = problem;
     }
     if (!signal.aborted) draw();
-  };
+  }, AGAIN_MS, signal);
   const acts = {
     look,
     more: () => ((state.pages += 1), look()),
     pause: async (/** @type {Agent} */ agent) => (await pauseOrResume(agent, signal)) && look(),
   };
   await look();
-  again(look, AGAIN_MS, signal);
 }
 
 /** @param {string} kind @param {string} prefix @param {number} count @param {AbortSignal} signal */

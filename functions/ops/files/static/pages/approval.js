@@ -19,11 +19,10 @@ export async function open({ params, show, signal }) {
   let approval = await load(params.execution, params.step, signal);
   let [outcome, problem] = [/** @type {import("./deciding.js").Outcome | null} */ (null), /** @type {unknown} */ (null)];
   const draw = () => signal.aborted || show(view(approval, outcome, problem, answer), `${approval.tool_id} · ${title}`);
-  const look = async () => {
-    if (approval.state !== "waiting") return;
+  const look = again(async () => {
     await load(params.execution, params.step, signal).then((found) => ((approval = found), (problem = null)), (error) => (problem = error));
     draw();
-  };
+  }, AGAIN_MS, signal, () => approval.state === "waiting");
   const answer = async (/** @type {boolean} */ approved) => {
     try {
       const found = await decide(approval, approved, signal);
@@ -44,7 +43,6 @@ export async function open({ params, show, signal }) {
     answer(event.key === "y");
   }, { signal });
   draw();
-  again(look, AGAIN_MS, signal);
 }
 
 /** @param {Approval} approval @param {import("./deciding.js").Outcome | null} outcome @param {unknown} problem

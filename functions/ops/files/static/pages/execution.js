@@ -2,6 +2,7 @@
 /** One execution: what it waits for, its time as a waterfall while it happens, its log, and what one can do about it. */
 import { address, exactly, getExact, part } from "../api.js";
 import { count, exact, id, time } from "../format.js";
+import { again } from "../parts/again.js";
 import { badge, copy, empty, facts, json } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { at, durations, lasting, Timeline, told, WORDS } from "../parts/timeline.js";
@@ -56,11 +57,14 @@ export async function open({ params, query, signal, show }) {
   const seen = { execution, texts: texts(execution), events: [], timeline, stream: "loading", breaks: 0, step: query.step ?? "", event: Number(query.event) || 0, isTable: query.view === "table", isTrue: query.scale === "true" };
   const last = () => seen.events.at(-1)?.sequence ?? 0;
   const draw = once(() => signal.aborted || show(view(seen, choose, reload), `Execution ${execution.id}`));
-  const look = paced(async () => {
+  const watching = new AbortController(); // until one leaves, or it has ended
+  signal.addEventListener("abort", () => watching.abort());
+  const lookNow = again(async () => {
     seen.execution = await getExact(path, {}, signal);
     seen.texts = texts(seen.execution);
     draw();
-  }, signal);
+  }, AGAIN_MS, watching.signal, () => seen.stream !== "loading" && timeline.whole?.state !== "blocked");
+  const look = paced(lookNow, signal);
 
   /** @param {Event} event @returns {boolean} whether it follows what is known */
   function take(event) {
@@ -98,10 +102,9 @@ export async function open({ params, query, signal, show }) {
 
   draw();
   await read();
-  if (timeline.ends !== null) return (seen.stream = "over"), draw();
+  if (timeline.ends !== null) return watching.abort(), (seen.stream = "over"), draw();
   const ticks = setInterval(() => document.hidden || draw(), TICK_MS);
-  const looks = setInterval(() => document.hidden || timeline.whole?.state === "blocked" || look(), AGAIN_MS);
-  signal.addEventListener("abort", () => (clearInterval(ticks), clearInterval(looks)));
+  watching.signal.addEventListener("abort", () => clearInterval(ticks));
   await follow(address(`${path}/stream`), {
     signal,
     after: String(last()),
@@ -117,7 +120,7 @@ export async function open({ params, query, signal, show }) {
       return timeline.ends !== null;
     },
   });
-  clearInterval(ticks), clearInterval(looks);
+  watching.abort();
   if (timeline.ends !== null) (seen.stream = "over"), look(), draw();
 }
 

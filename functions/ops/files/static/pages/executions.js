@@ -3,6 +3,7 @@
 import { ApiError, get, part, post } from "../api.js";
 import { can } from "../auth.js";
 import { id, time } from "../format.js";
+import { again } from "../parts/again.js";
 import { ask } from "../parts/dialog.js";
 import { overTime } from "../parts/histogram.js";
 import { badge, empty, failure } from "../parts/show.js";
@@ -27,7 +28,7 @@ const PAUSE_MS = 500;
  * @property {string} next the cursor of the page behind them
  * @property {number} pages how many were read
  * @property {boolean} isBusy
- * @property {unknown} error of the last look
+ * @property {unknown} error of the last read
  */
 
 /** @param {import("../router.js").Place} place */
@@ -48,19 +49,17 @@ export async function open({ query, show, signal }) {
     listed.isBusy = false;
     if (!signal.aborted) draw();
   }
-  const more = () => {
-    if (listed.isBusy) return;
-    const done = read(({ executions, next_cursor }) => {
-      const known = new Set(listed.rows.map((row) => row.id));
-      Object.assign(listed, { rows: [...listed.rows, ...executions.filter((row) => !known.has(row.id))], next: next_cursor, pages: listed.pages + 1 });
-    }, listed.next);
-    draw();
-    return done;
+  let reading = /** @type {Promise<unknown>} */ (Promise.resolve());
+  const inTurn = (/** @type {() => unknown} */ act) => (reading = reading.then(() => signal.aborted || act()));
+  const look = again(() => inTurn(() => read((page) => renew(listed, page), "")), AGAIN_MS, signal);
+  let isMore = false;
+  const more = async () => {
+    if (isMore) return;
+    isMore = true;
+    await inTurn(() => listed.next && read((page) => extend(listed, page), listed.next));
+    isMore = false;
   };
-  const look = () => (listed.isBusy && listed.pages ? undefined : read((page) => renew(listed, page), ""));
   await look();
-  const timer = setInterval(() => document.hidden || look(), AGAIN_MS);
-  signal.addEventListener("abort", () => clearInterval(timer));
 }
 
 /** Put the newest page in front. Rows of later pages stay as they were read; if some lie between, the list begins anew.
@@ -72,6 +71,12 @@ function renew(listed, { executions, next_cursor }) {
   const touches = listed.rows.some((row) => shown.has(row.id));
   if (listed.pages > 1 && touches && next_cursor) listed.rows = [...executions, ...behind];
   else Object.assign(listed, { rows: executions, next: next_cursor, pages: 1 });
+}
+
+/** Put a following page behind. @param {Listed} listed @param {import("#ops").KernelExecutions} page */
+function extend(listed, { executions, next_cursor }) {
+  const known = new Set(listed.rows.map((row) => row.id));
+  Object.assign(listed, { rows: [...listed.rows, ...executions.filter((row) => !known.has(row.id))], next: next_cursor, pages: listed.pages + 1 });
 }
 
 /** @param {Row} row @param {Row} than */

@@ -24,7 +24,7 @@ export async function open({ query, show, signal }) {
   /** @type {State} */
   const state = { items: [], next: "", pages: 1, chosen: "", outcomes: [], problem: null, isThere: false };
   const draw = () => show(view(state, isHistory, acts), isHistory || !state.items.length ? title : `(${state.items.length}${state.next ? "+" : ""}) ${title}`);
-  const look = async () => {
+  const look = again(async () => {
     try {
       const found = await pages(isHistory, state.pages, signal);
       Object.assign(state, found, { problem: null, isThere: true });
@@ -33,7 +33,7 @@ export async function open({ query, show, signal }) {
     }
     if (!state.items.some((one) => idOf(one) === state.chosen)) state.chosen = state.items.length ? idOf(state.items[0]) : "";
     if (!signal.aborted) draw();
-  };
+  }, AGAIN_MS, signal);
   const acts = {
     look,
     more: () => ((state.pages += 1), look()),
@@ -54,7 +54,6 @@ export async function open({ query, show, signal }) {
   };
   document.addEventListener("keydown", (event) => pressed(event, state, isHistory, acts), { signal });
   await look();
-  again(look, AGAIN_MS, signal);
 }
 
 /** @typedef {{ look: () => unknown, more: () => unknown, choose: (one: Approval) => void, answer: (one: Approval, approved: boolean) => unknown }} Acts */

@@ -2,6 +2,7 @@
 /** Now: doors, what waits for people, what is in doubt or paused, how much comes, what has failed. All of it is a link. */
 import { get } from "../api.js";
 import { age, ago, count, id, time } from "../format.js";
+import { again } from "../parts/again.js";
 import { overTime } from "../parts/histogram.js";
 import { queueName } from "../parts/queues.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
@@ -32,9 +33,11 @@ const MOST = 50; // of a kind that are counted
 export async function open({ show, signal }) {
   const known = /** @type {Known} */ ({});
   let ratesAt = 0;
+  let doors = /** @type {Partial<Status["doors"]>} */ ({});
   const draw = () => signal.aborted || show(view(known, Date.now()));
-  const look = async () => {
-    const { worker, kernel } = (known.status = await found(get("status", {}, signal))).value?.doors ?? {};
+  const look = again(async () => {
+    known.status = await found(get("status", {}, signal));
+    const { worker, kernel } = (doors = known.status.value?.doors ?? doors);
     const asked = /** @type {[string, Promise<unknown>][]} */ ([
       ["failed", get("pieces", { state: "failed", limit: LATEST }, signal)],
       ["running", get("pieces", { state: "running", limit: LATEST }, signal)],
@@ -47,10 +50,8 @@ export async function open({ show, signal }) {
     ratesAt = Date.now();
     known.rates = await rates(Boolean(worker), Boolean(kernel), signal);
     draw();
-  };
+  }, AGAIN_MS, signal);
   await look();
-  const timer = setInterval(() => document.hidden || look(), AGAIN_MS);
-  signal.addEventListener("abort", () => clearInterval(timer));
 }
 
 /** @template T @param {Promise<T>} read @returns {Promise<Found<T>>} */

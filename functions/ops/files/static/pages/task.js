@@ -3,11 +3,12 @@
 import { ApiError, address, get, part, post } from "../api.js";
 import { can } from "../auth.js";
 import { count, id, time } from "../format.js";
+import { again } from "../parts/again.js";
 import { askReason } from "../parts/dialog.js";
 import { forget } from "../parts/forget.js";
 import { graph, MEANS } from "../parts/graph.js";
 import { networkName, usdc } from "../parts/money.js";
-import { badge, command, copy, empty, facts, json, quoted } from "../parts/show.js";
+import { badge, command, copy, empty, facts, failure, json, quoted } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
 import { html } from "../render.js";
@@ -28,22 +29,30 @@ const ENDED = ["COMPLETED", "PARTIAL_FINAL", "FAILED_PERMANENT", "EXHAUSTED", "T
 export async function open({ params, show, signal }) {
   const path = `tasks/${part(params.contract)}`;
   let task = /** @type {Task | null} */ (null);
-  const draw = () => !signal.aborted && show(task ? view(task, { resend, erase, pay, doubt: doubt.shown(task) }) : without(params.contract, erase), `Task ${params.contract}`);
-  const look = async () => {
-    task = await get(path, {}, signal).catch((error) => {
-      if (error instanceof ApiError && error.status === 404) return null;
-      throw error;
-    });
+  let [isThere, problem] = /** @type {[boolean, unknown]} */ ([false, null]);
+  const draw = () => !signal.aborted && show(html`${problem ? failure(problem, look) : null}
+    ${task ? view(task, { resend, erase, pay, doubt: doubt.shown(task) }) : without(params.contract, erase)}`, `Task ${params.contract}`);
+  const look = again(async () => {
+    try {
+      [task, isThere, problem] = [await known(path, signal), true, null];
+    } catch (error) {
+      if (!isThere) throw error; // there is nothing to show yet
+      problem = error;
+    }
     draw();
-  };
+  }, AGAIN_MS, signal, () => task !== null && !ENDED.includes(task.state));
   const doubt = doubts(path, { draw, look, signal });
   const erase = () => forget({ path: `${path}/forget`, what: "what this contract and its task were about", signal }, look);
   const resend = (/** @type {Webhook} */ hook) => sendAgain(path, hook, signal).then((done) => done && look());
   const pay = (/** @type {Task["debts"][number]} */ { debt }) => payBack(params.contract, debt, signal, look);
   await look();
-  const timer = setInterval(() => document.hidden || !task || ENDED.includes(task.state) || look().catch(() => null), AGAIN_MS);
-  signal.addEventListener("abort", () => clearInterval(timer));
 }
+
+/** The task; null if there is none. @param {string} path @param {AbortSignal} signal @returns {Promise<Task | null>} */
+const known = (path, signal) => get(path, {}, signal).catch((error) => {
+  if (error instanceof ApiError && error.status === 404) return null;
+  throw error;
+});
 
 /** @param {string} path @param {Webhook} hook @param {AbortSignal} signal */
 function sendAgain(path, hook, signal) {

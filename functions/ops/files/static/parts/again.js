@@ -1,17 +1,22 @@
 // @ts-check
-/** Looks again and again while the page is visible, and at once when it becomes visible again. */
+/** Looks again and again while the page is visible, one look at a time, and at once when it becomes visible again. */
 
-/** Call `look` every so many milliseconds, one call at a time, until `signal` aborts.
- * @param {() => Promise<unknown>} look which does not throw @param {number} ms @param {AbortSignal} signal */
-export function again(look, ms, signal) {
-  let isBusy = false;
-  const turn = async () => {
-    if (isBusy || document.hidden || signal.aborted) return;
-    isBusy = true;
-    await look();
-    isBusy = false;
-  };
-  const timer = setInterval(turn, ms);
-  document.addEventListener("visibilitychange", turn, { signal });
+/**
+ * Call `look` every so many milliseconds until `signal` aborts. What it returns looks now; where a look is under way it looks
+ * once more after that one, so that what its caller has just done is seen, and an older answer never takes the place of a newer one.
+ * @param {() => Promise<unknown>} look tells its failures itself @param {number} ms @param {AbortSignal} signal
+ * @param {() => boolean} [isDue] whether a look that nobody has asked for is worth it
+ * @returns {() => Promise<unknown>}
+ */
+export function again(look, ms, signal, isDue = () => true) {
+  let current = /** @type {Promise<unknown> | null} */ (null);
+  let next = /** @type {Promise<unknown> | null} */ (null);
+  const begin = () => (current = look().finally(() => (current = null)));
+  const follow = () => ((next = null), begin());
+  const now = () => next ?? (current ? (next = current.then(follow, follow)) : begin());
+  const isIdle = () => document.hidden || signal.aborted || !isDue();
+  const timer = setInterval(() => current || isIdle() || now().catch(() => null), ms);
+  document.addEventListener("visibilitychange", () => isIdle() || now().catch(() => null), { signal });
   signal.addEventListener("abort", () => clearInterval(timer));
+  return now;
 }
