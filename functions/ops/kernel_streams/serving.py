@@ -18,6 +18,7 @@ from piecework.ops.kernel_routes import KERNEL, STREAM
 
 MOST_OPEN: Final = 64  # streams of one process; an environment of Lambda has one
 THREADS: Final = 4  # a look takes some milliseconds
+OPENERS: Final = 4  # threads of their own: no stream waits while an issuer is asked for its keys
 FULL: Final = 100  # frames after which there may be more at once
 UNREAD_SECONDS: Final = 30.0  # beyond its life, for a reader who does not take what is written
 PRELUDE: Final = b"retry: 1000\n\n"
@@ -37,11 +38,13 @@ class Streams:
     ) -> None:
         self._access, self._watches, self._telemetry = access, watches, telemetry
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="look")
+        self._openers = ThreadPoolExecutor(OPENERS, thread_name_prefix="open")
         self._open = 0
 
     async def serve(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
-        opened = await self._look(partial(self._opened, request_of(scope), asyncio.get_running_loop().time()))
+        loop = asyncio.get_running_loop()
+        opened = await loop.run_in_executor(self._openers, self._opened, request_of(scope), loop.time())
         if isinstance(opened, Response):
             await answer(send, opened)
             return

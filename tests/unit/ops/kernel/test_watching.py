@@ -3,12 +3,13 @@
 import asyncio
 import json
 import re
+import threading
 from collections import Counter
 
 import pytest
 
 from local.gateway.lambdas.variables import ROOT
-from ops.kernel_streams.serving import request_of
+from ops.kernel_streams.serving import OPENERS, THREADS, request_of
 from piecework.edge.roles import Caller
 from piecework.ops.door import Asked
 from piecework.ops.kernel import watching
@@ -17,7 +18,7 @@ from piecework.ops.kernel_routes import KERNEL
 from tests.support.kernel.desk import GATED, NamedDesk
 from tests.support.kernel.policies import a_policy
 from tests.support.ops.kernel import KernelOps
-from tests.support.ops.streams import Reader
+from tests.support.ops.streams import SECONDS, Reader
 
 MANY = {f"p{number}": "1" for number in range(200)}
 PRIVATE = "rules: [{id: letters, when: {tool_id: mail.send}, then: {decision: require_approval, private: true}}]"
@@ -213,6 +214,54 @@ def test_a_reader_who_takes_nothing_is_cut(ops, work, monkeypatch):
 
     asyncio.run(watched())
     assert ops.streaming.streams._open == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "answer"),
+    [
+        ("GET", "{one}", (404, "not_found", None)),  # a path of the door, and of another function
+        ("GET", "{one}/events", (404, "not_found", None)),
+        ("GET", "/ops/status", (404, "not_found", None)),
+        ("GET", "/ops/health", (404, "not_found", None)),
+        ("GET", "{one}/stream/", (404, "not_found", None)),
+        ("GET", "{one}/nothing", (404, "not_found", None)),
+        ("POST", "{one}/stream", (405, "method_not_allowed", "GET")),
+        ("DELETE", "{one}/stream", (405, "method_not_allowed", "GET")),
+    ],
+)
+def test_only_streams_are_served_here(ops, work, method, path, answer):
+    async def asked():
+        stream = await Reader(ops.streaming.app, path.format(one=path_of(work).removesuffix("/stream"))).open(method)
+        return stream, await stream.block()
+
+    stream, body = asyncio.run(asked())
+
+    assert (stream.status, json.loads(body)["code"], stream.headers.get("allow")) == answer
+
+
+def test_whose_credential_takes_long_to_check_delays_no_stream_that_is_open(ops, work):
+    checked, access = threading.Event(), ops.door.access
+
+    class Slow:
+        def caller(self, authorization):
+            checked.wait(SECONDS)
+            return access.caller(authorization)
+
+    async def watched():
+        stream = await reader(ops, work).open()
+        vars(ops.door)["access"] = Slow()
+        late = [reader(ops, work) for _ in range(THREADS + OPENERS)]
+        for each in late:
+            await each.open(begins=False)
+        await asyncio.to_thread(work.step, GATED)
+        while (await stream.event())["type"] != "step.created":
+            pass
+        assert not any(each.parts.qsize() for each in late)  # none is admitted yet
+        checked.set()
+        for each in [*late, stream]:
+            await each.leave()
+
+    asyncio.run(watched())
 
 
 def test_a_bug_is_answered_without_its_text_and_logged(ops, work):
