@@ -37,6 +37,7 @@ CLAIMS = {
     "exp": int(NOW) + 600,
     "iat": int(NOW),
     "groups": ["ops"],
+    "scope": "openid",
 }
 OF_COGNITO = {
     **{name: value for name, value in CLAIMS.items() if name not in ("aud", "groups")},

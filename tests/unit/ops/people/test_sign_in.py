@@ -104,6 +104,12 @@ def test_a_group_does_not_help_a_token_that_is_not_signed_by_the_issuer():
         ({"aud": {CLIENT: 1}}, "not for this console"),
         ({"token_use": "id"}, "access token"),
         ({"at_hash": "x"}, "access token"),
+        ({"c_hash": "x"}, "access token"),
+        ({"s_hash": "x"}, "access token"),
+        ({"nonce": ""}, "access token"),
+        ({"typ": "ID"}, "access token"),
+        ({"scope": ""}, "access token"),
+        ({"scope": None}, "access token"),
         ({"sub": ""}, "subject"),
         ({"sub": "a b"}, "subject"),
         ({"sub": "ä"}, "subject"),
@@ -137,6 +143,40 @@ def test_the_client_alone_is_enough_where_there_is_no_audience_unless_one_is_con
     assert a_sign_in(expected=with_api).caller(token(aud=["other", "api://console"]))
     for wrong in (token(), token(without=["aud"])):
         assert "aud" in refused(wrong, a_sign_in(expected=with_api))
+
+
+OF_ID = ("iss", "sub", "aud", "exp", "iat", "groups")  # OpenID Connect Core, section 2: what each ID token has
+
+
+@pytest.mark.parametrize("audience", ["", CLIENT])
+@pytest.mark.parametrize("more", [{}, {"azp": CLIENT}, {"auth_time": int(NOW), "acr": "1", "amr": ["pwd"]}])
+@pytest.mark.parametrize("aud", [CLIENT, [CLIENT], [CLIENT, "api://console"]])
+def test_a_token_of_who_signed_in_does_not_count_although_its_hashes_are_left_out(aud, more, audience):
+    claims = {name: CLAIMS[name] for name in OF_ID} | {"aud": aud} | more
+    sign_in = a_sign_in(expected=EXPECTED._replace(audience=audience))
+
+    assert "not an access token" in refused(token(claims=claims), sign_in)
+    if aud == [CLIENT, "api://console"]:
+        refused(token(claims=claims), a_sign_in(expected=EXPECTED._replace(audience="api://console")))
+
+
+@pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "application/at+jwt"])
+def test_a_token_that_says_that_it_is_for_access_counts_without_scopes(typ):
+    assert a_sign_in().caller(token(without=["scope"], headers={"typ": typ}))
+
+
+@pytest.mark.parametrize("typ", ["id+jwt", "logout+jwt", "dpop+jwt", "", 7, ["at+jwt"]])
+def test_a_token_that_says_that_it_is_another_thing_does_not_count(typ):
+    made = signed_raw(json.dumps({**HEADER, "typ": typ}).encode(), json.dumps(CLAIMS).encode())
+
+    assert "not an access token" in refused(made)
+
+
+def test_scopes_may_have_their_other_name_and_an_api_of_its_own_needs_none():
+    assert a_sign_in().caller(token(without=["scope"], scp=["openid"]))
+    with_api = EXPECTED._replace(audience="api://console")
+    assert a_sign_in(expected=with_api).caller(token(without=["scope"], aud="api://console"))
+    assert a_sign_in().caller(token(without=["scope", "aud"]))
 
 
 @pytest.mark.parametrize("changes", [{"token_use": "id"}, {"client_id": "another"}, {"token_use": None}])

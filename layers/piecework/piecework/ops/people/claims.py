@@ -15,7 +15,13 @@ GROUP: Final = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
 THEIRS: Final = frozenset({Role.VIEWER, Role.APPROVER, Role.OPERATOR})
 GROUPS_FORM: Final = "roles of groups must be a comma list of group=role+role with viewer, approver and operator"
 _SUBJECT: Final = re.compile(r"[!-~]{1,255}")  # OpenID Connect Core, section 2: at most 255 characters of ASCII
-_ONLY_IN_IDS: Final = ("at_hash", "c_hash")  # claims of tokens that say who signed in, not what one may do
+_ONLY_IN_IDS: Final = (
+    "at_hash",
+    "c_hash",
+    "s_hash",
+    "nonce",
+)  # claims of tokens that say who signed in, not what one may do
+_FOR_ACCESS: Final = ("at+jwt", "application/at+jwt")  # RFC 9068, section 2.1: the `typ` of access tokens
 
 
 class Expected(NamedTuple):
@@ -28,8 +34,8 @@ class Expected(NamedTuple):
     is_cognito: bool = False
 
 
-def check(claims: Mapping[str, Json], expected: Expected, now: float) -> None:
-    """Check what a token says about itself, `now` being seconds since 1970.
+def check(claims: Mapping[str, Json], expected: Expected, now: float, typ: Json = None) -> None:
+    """Check what a token says about itself, `now` being seconds since 1970, and `typ` what its header says that it is.
 
     Raises:
         SignInRefused: it is another issuer's, for another client or API, not to be used now, or not for access.
@@ -40,8 +46,7 @@ def check(claims: Mapping[str, Json], expected: Expected, now: float) -> None:
     clients = [claims[name] for name in ("client_id", "azp") if name in claims]
     if any(client != expected.client_id for client in clients) or not _is_for(claims, clients, expected):
         raise SignInRefused("the sign-in is not for this console (client_id, azp or aud)")
-    use = claims.get("token_use", None if expected.is_cognito else "access")
-    if use != "access" or any(name in claims for name in _ONLY_IN_IDS):
+    if not _is_for_access(claims, expected, typ):
         raise SignInRefused("the sign-in is not an access token")
 
 
@@ -101,5 +106,22 @@ def _is_for(claims: Mapping[str, Json], clients: list[Json], expected: Expected)
     """Whether the token is for this API: `aud` names it; Cognito's have no `aud`, and name the client alone."""
     if "aud" not in claims:
         return bool(clients) and not expected.audience
-    audience = claims["aud"]
-    return (expected.audience or expected.client_id) in (audience if isinstance(audience, list) else [audience])
+    return (expected.audience or expected.client_id) in _audiences(claims)
+
+
+def _audiences(claims: Mapping[str, Json]) -> list[Json]:
+    found = claims.get("aud")
+    return found if isinstance(found, list) else [found]
+
+
+def _is_for_access(claims: Mapping[str, Json], expected: Expected, typ: Json) -> bool:
+    """Whether a token says what its bearer may do, and not who has signed in. An ID token names the client in `aud`, so
+    a token that does so must also say that it is for access: by its `typ`, or by its scopes."""
+    kind = "jwt" if typ is None else typ.lower() if isinstance(typ, str) else ""
+    use = claims.get("token_use", None if expected.is_cognito else "access")
+    if kind not in ("jwt", *_FOR_ACCESS) or use != "access" or claims.get("typ") == "ID":
+        return False
+    if any(name in claims for name in _ONLY_IN_IDS):
+        return False
+    has_scopes = any(claims.get(name) for name in ("scope", "scp"))
+    return kind in _FOR_ACCESS or has_scopes or expected.client_id not in _audiences(claims)
