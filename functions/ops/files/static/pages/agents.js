@@ -39,12 +39,14 @@ const KINDS = /** @type {Record<string, { name: string, draw: (items: any[], act
 export async function open({ query, show, signal }) {
   const kind = Object.hasOwn(KINDS, query.show ?? "") ? query.show : "agents";
   const prefix = kind === "tools" ? (query.prefix ?? "") : "";
+  const one = { agents: query.agent, runners: query.runner }[kind] ?? ""; // which alone is shown
+  const asked = { prefix, ...(one && { [kind === "agents" ? "agent_id" : "runner_id"]: one }) };
   /** @type {State} */
   const state = { items: [], next: "", pages: 1, problem: null, isThere: false };
-  const draw = () => show(view(kind, prefix, state, acts), KINDS[kind].name);
+  const draw = () => show(view(kind, prefix, one, state, acts), KINDS[kind].name);
   const look = again(async () => {
     try {
-      Object.assign(state, await pages(kind, prefix, state.pages, signal), { problem: null, isThere: true });
+      Object.assign(state, await pages(kind, asked, state.pages, signal), { problem: null, isThere: true });
     } catch (problem) {
       state.problem = problem;
     }
@@ -58,11 +60,11 @@ export async function open({ query, show, signal }) {
   await look();
 }
 
-/** @param {string} kind @param {string} prefix @param {number} count @param {AbortSignal} signal */
-async function pages(kind, prefix, count, signal) {
+/** @param {string} kind @param {import("../api.js").Query} asked @param {number} count @param {AbortSignal} signal */
+async function pages(kind, asked, count, signal) {
   let [items, next] = [/** @type {any[]} */ ([]), ""];
   for (let page = 0; page < count && (page === 0 || next); page += 1) {
-    const found = await get(`kernel/${kind}`, { cursor: next, prefix }, signal);
+    const found = await get(`kernel/${kind}`, { ...asked, cursor: next }, signal);
     items = [...items, ...found[kind]];
     next = found.next_cursor;
   }
@@ -87,8 +89,8 @@ function pauseOrResume(agent, signal) {
   });
 }
 
-/** @param {string} kind @param {string} prefix @param {State} state @param {Acts} acts */
-function view(kind, prefix, state, acts) {
+/** @param {string} kind @param {string} prefix @param {string} one @param {State} state @param {Acts} acts */
+function view(kind, prefix, one, state, acts) {
   const { items, next, problem, isThere } = state;
   return html`
     <h1>${KINDS[kind].name}</h1>
@@ -97,10 +99,14 @@ function view(kind, prefix, state, acts) {
     )}</p>
     ${kind === "tools" ? html`<form class="filters" aria-label="Filters" @submit=${filter}>
       <label>Name, or what stands before its . or _ <input name="prefix" value=${prefix} maxlength="256" autocomplete="off" spellcheck="false"></label><button>Filter</button></form>` : null}
+    ${one ? html`<p class="quiet">${name(one)} alone. <a href=${link("/agents", { show: kind === "agents" ? null : kind })}>Look at all</a>.</p>` : null}
     ${problem ? failure(problem, acts.look) : null}
-    ${isThere && !items.length && !next ? KINDS[kind].none() : KINDS[kind].draw(items, acts)}
+    ${isThere && !items.length && !next ? (one ? unknown(one) : KINDS[kind].none()) : KINDS[kind].draw(items, acts)}
     ${next ? html`<p class="more"><button type="button" @click=${acts.more}>Load more</button></p>` : null}`;
 }
+
+/** @param {string} one */
+const unknown = (one) => empty("It has not connected in the last 30 days", html`Look at the <a href=${link("/executions", { agent_id: one })}>executions of an agent of this name</a>.`);
 
 /** @param {SubmitEvent} event */
 function filter(event) {
