@@ -26,6 +26,7 @@ RESEND: Final = "/ops/tasks/{contract_id}/webhooks/{event_id}/resend"
 EVIDENCE, RESOLVE, PAID_BACK, REFUND_EVIDENCE = (
     f"/ops/tasks/{{contract_id}}/payment/{verb}" for verb in ("evidence", "resolve", "refunded", "refunded/evidence")
 )
+RESEND_NOTICE: Final = "/ops/approvals/{execution_id}/webhooks/{event_id}/resend"
 LOOK, REDRIVE = (f"/ops/dead-letters/{{name}}/{verb}" for verb in ("look", "redrive"))
 OF_A_PIECE: Final = "/ops/pieces/{key}/verdicts"
 # path → (what it does, answer)
@@ -52,6 +53,7 @@ OPERATIONS: Final[dict[str, tuple[str, str | None]]] = {
     FORGET_PIECE: ("Forget what a piece was about", "ForgottenPiece"),
     FORGET_TASK: ("Forget what a contract and its task were about", "ForgottenTask"),
     RESEND: ("Send a webhook again", "Resent"),
+    RESEND_NOTICE: ("Send a webhook about an approval again", "Resent"),
     EVIDENCE: ("Show what the chain says of a payment in doubt", "Doubt"),
     RESOLVE: ("Decide an unresolved payment, on evidence that was shown", "Resolved"),
     REFUND_EVIDENCE: ("Show what the chain says of a transaction that is said to pay a debt back", "RefundSeen"),
@@ -66,6 +68,7 @@ NAMES: Final = {  # of operations whose path has the words of another
     FORGET_PIECE: "forget_piece",
     FORGET_TASK: "forget_task",
     RESEND: "resend_webhook",
+    RESEND_NOTICE: "resend_notice",
     EVIDENCE: "look_at_payment",
     RESOLVE: "resolve_payment",
     REFUND_EVIDENCE: "look_at_refund",
@@ -83,6 +86,7 @@ PATH: Final[Mapping[str, Schema]] = {  # parameters of paths
     "key": KEY,
     "digest": KEY,
     "contract_id": CONTRACT_ID,
+    "execution_id": {"type": "string", "pattern": "^[A-Za-z0-9_.~-]{1,128}$"},
     "event_id": {"type": "string", "pattern": "^[A-Za-z0-9_.~-]{1,128}$"},
     "name": {"type": "string", "pattern": f"^({'|'.join(QUEUES)})$"},
 }
@@ -93,6 +97,7 @@ BODIES: Final[Mapping[str, Schema]] = {
     FORGET_PIECE: an_object({"reason": REASON}),
     FORGET_TASK: an_object({"reason": REASON}),
     RESEND: an_object({"reason": REASON}),
+    RESEND_NOTICE: an_object({"reason": REASON}),
     EVIDENCE: an_object({}),
     RESOLVE: DECIDING,
     REFUND_EVIDENCE: an_object(SAID_BACK),
@@ -132,6 +137,7 @@ QUERIES: Final[Mapping[str, Mapping[str, Schema]]] = {
 }
 NEEDED: Final = {"/ops/piece": ("caller", *IDS), "/ops/find": ("id",)}
 TAGS: Final = {  # the second words of the paths
+    "approvals": "webhooks about approvals of the kernel door",
     "kernel": "executions, approvals, agents and policy of the kernel door",
     "piece": "one piece of the runtime door",
     "pieces": "pieces of the runtime door",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from local.openapi.kernel_bodies import ANSWERS, LABELS, TIME, maybe
+from local.openapi.ops_answers import TRIES, page
 from local.openapi.ops_parts import SOUGHT, found
 from local.openapi.parts import COUNT, REF, STRING, Schema, an_object, path_parameter, ref
 from piecework.edge.roles import needed
@@ -18,6 +19,8 @@ from piecework.ops.kernel.asking import BODY_BYTES
 from piecework.ops.kernel.finding import BY, KINDS
 from piecework.ops.kernel.policies import MOST_AGE_MS, MOST_STEPS
 from piecework.ops.kernel.reading import EVENTS, EVENTS_MOST, LIST, LIST_MOST, OWNERS, OWNERS_MOST, REASONS, STATES
+from piecework.ops.kernel.webhooks import PAGE, PAGE_MOST
+from piecework.ops.kernel.webhooks import STATES as HOOK_STATES
 from piecework.ops.kernel_routes import EVALUATE, KERNEL, NEEDS, ONE, STEP, STREAM
 from piecework.ops.records import REASON_CHARACTERS
 
@@ -78,6 +81,17 @@ SCHEMAS: Final[Schema] = {
         }
     ),
     f"{PREFIX}Found": found(KINDS, BY),
+    f"{PREFIX}Webhooks": page(
+        an_object(
+            {
+                **dict.fromkeys(("execution_id", "event_id", "name", "notice", "step_id"), STRING),
+                "at_ms": maybe(COUNT, "when it was handed over; null: an earlier release kept it"),
+                "state": {"enum": list(HOOK_STATES)},
+                "attempt": COUNT,
+                "tries": TRIES,
+            }
+        )
+    ),
     f"{PREFIX}Refusal": an_object(
         {
             "error": STRING,
@@ -110,6 +124,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], tuple[str, str, str, tuple[int, ...]]
     ("POST", f"{KERNEL}/agents/resume"): ("Give an agent executions again", "kernel_resume", "Paused", ()),
     ("GET", f"{KERNEL}/runners"): ("List runners", "kernel_runners", "Runners", (400,)),
     ("GET", f"{KERNEL}/tools"): ("List tools", "kernel_tools", "Tools", (400,)),
+    ("GET", f"{KERNEL}/webhooks"): ("List webhooks about approvals", "kernel_webhooks", "Webhooks", (400,)),
     ("GET", f"{KERNEL}/policy"): ("Show the policy's files", "kernel_policy", "Policy", (400,)),
     ("POST", EVALUATE): ("Say what the policy says of a call", "kernel_evaluate", "Verdict", ()),
 }
@@ -139,6 +154,12 @@ QUERIES: Final[Mapping[str, Schema]] = {
     STREAM: {"after_sequence": COUNT},
     f"{KERNEL}/approvals": {"state": {"enum": list(STATES)}, "limit": _number(LIST, LIST_MOST), "cursor": CURSOR},
     FIND: SOUGHT,
+    f"{KERNEL}/webhooks": {
+        "execution_id": STRING,
+        "state": {"enum": list(HOOK_STATES)},
+        "limit": _number(PAGE, PAGE_MOST),
+        "cursor": CURSOR,
+    },
     f"{KERNEL}/agents": {"agent_id": STRING, **OWNERS_ASKED},
     f"{KERNEL}/runners": {"runner_id": STRING, **OWNERS_ASKED},
     f"{KERNEL}/tools": {"prefix": STRING, "cursor": CURSOR},

@@ -2,10 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
 
+from piecework.webhooks.deliveries import Delivery, DeliveryState, Made
+from piecework.webhooks.store import kernel_deliveries
 from tests.browser.axe import findings
 from tests.browser.conftest import screen
 from tests.browser.seeds import HOSTILE
@@ -32,6 +35,28 @@ def answer(page, verb, reason=""):
     if reason:
         dialog.get_by_label("Reason").fill(reason)
     dialog.get_by_role("button", name=verb, exact=True).click()
+
+
+def test_a_webhook_that_told_of_an_approval_is_shown_with_its_tries_and_sent_again(kernel, console, open_console):
+    work = kernel.asks()
+    body = json.dumps({"notice": "needed", "step_id": work.step_id}).encode()
+    tries = Made(1, 503, 1_790_000_000_000), Made(2, None, 1_790_000_010_000)
+    told = Delivery(work.id, "e" * 32, "", body, state=DeliveryState.GIVEN_UP, attempt=9, name="desk")
+    deliveries = kernel_deliveries(console.aws.client("dynamodb"), "piecework-kernel")
+    deliveries.put(told)
+    deliveries.note(told, replace(told, tries=tries))
+    page = open_console(f"/inbox/{work.id}/{work.step_id}")
+    hook = page.get_by_role("region", name="Webhooks").get_by_role("row").filter(has_text="desk")
+    for said in ("needed", "given_up", "1: 503", "2: no answer"):
+        expect(hook).to_contain_text(said)
+
+    page.goto(f"{console.url}/console/operations")
+    hook = page.get_by_role("region", name="Webhooks about approvals").last.get_by_role("row").filter(has_text="desk")
+    hook.get_by_role("button", name="Send again…").click()
+    answer(page, "Send again", "their server is back")
+    expect(page.get_by_text("It was given_up, and is asked to be sent again")).to_be_visible()
+    expect(hook).to_contain_text("pending")
+    assert findings(page) == []
 
 
 def test_a_call_is_granted_and_the_execution_is_seen_to_end(kernel, open_console):

@@ -4,12 +4,14 @@ from typing import Any, Final
 
 from piecework.ops.kernel.asking import MOST_LABELS
 from piecework.ops.kernel_routes import EVALUATE, KERNEL
+from piecework.webhooks.deliveries import Delivery, DeliveryState
+from piecework.webhooks.store import kernel_deliveries
 from tests.iam.kernel_driving import LABEL, LARGE
 
 SECRET: Final = "ops-correct-horse-battery"
 
 
-def act_on_the_kernel(console: Any) -> str:
+def act_on_the_kernel(console: Any, aws: Any) -> str:
     """Executions that are made, signalled, cancelled, run again and forgotten; an agent that is paused and resumed."""
 
     def do(path: str, status: int = 200, **body: Any) -> Any:
@@ -31,16 +33,25 @@ def act_on_the_kernel(console: Any) -> str:
     assert do(f"executions/{one}/forget", **why)["forgotten"]["complete"]
     for verb in ("pause", "resume"):
         do(f"agents/{verb}", agent_id="ops-idle", **why)
+    kept = Delivery(one, "a" * 32, "", b"{}", state=DeliveryState.GIVEN_UP, attempt=9, name="nobody")
+    kernel_deliveries(aws.client("dynamodb"), "piecework-kernel").put(kept)
+    path, bob = f"/ops/approvals/{one}/webhooks/{kept.event_id}/resend", {"Authorization": f"Bearer {SECRET}-2"}
+    assert console.http.post(path, json=why).status_code == 403
+    assert console.http.post(path, json=why, headers=bob).json()["was"] == "given_up"
+    records = console.http.get("/ops/records").json()["items"]
+    assert (records[0]["verb"], records[0]["by"]) == ("approval_webhook.resend", "bob")
     return str(again)
 
 
 def look_at_the_kernel(console: Any, execution_id: str) -> None:
     one = f"executions/{execution_id}"
     lists = ("approvals?state=answered", "approvals", "agents", "runners", "tools", "policy", "find?id=nobody")
+    hooks = ("webhooks", f"webhooks?execution_id={execution_id}", "webhooks?state=given_up")
     for path in (
         one,
         f"{one}/events",
         *lists,
+        *hooks,
         "executions",
         "executions?agent_id=ops-idle",
         "executions?status=pending",

@@ -87,7 +87,7 @@ def calls(console, gateway, embedded_aws, facilitator):
     act(console, embedded_aws)
     decide(console, embedded_aws, facilitator)
     pay_back(console, embedded_aws, facilitator)
-    look_at_the_kernel(console, act_on_the_kernel(console))
+    look_at_the_kernel(console, act_on_the_kernel(console, embedded_aws))
     return Counter({call: times for call, times in recorded().items() if call.function in OURS})
 
 

@@ -263,6 +263,7 @@ def test_the_function_that_writes_reaches_records_of_its_own_webhooks_and_queues
         "ForgetPieces": ("piecework-results", *(f"{digit}*" for digit in "0123456789abcdef")),
         "FindStepsOfPieces": ("piecework-results/index/ByDay", "STEP#*"),
         "RestartWebhooks": ("piecework-work", "WEBHOOK#*"),
+        "RestartWebhooksAboutApprovals": ("piecework-kernel", "WEBHOOK#*"),
         "ReadAndDecidePayments": ("piecework-work", "EXEC#*"),
         "AddToTheLedger": ("piecework-work", "LEDGER#*"),
         "CountRefunds": ("piecework-work", "REFUND#*"),

@@ -40,6 +40,13 @@ VERDICTS: Final[Mapping[str, tuple[str, str]]] = {  # flags of `verdicts`: the p
     "--cursor": ("cursor", "the `next` of an earlier page"),
 }
 
+WEBHOOKS: Final[Mapping[str, tuple[str, str]]] = {  # flags of `webhooks`, as above
+    "--execution": ("execution_id", "only those of an execution"),
+    "--state": ("state", "pending, delivered, given_up or stopped"),
+    "--limit": ("limit", "at most so many, up to 50"),
+    "--cursor": ("cursor", "the `next` of an earlier page"),
+}
+
 
 def add(commands: "Commands") -> None:
     """Add the group to the command line."""
@@ -73,7 +80,8 @@ def add(commands: "Commands") -> None:
     deciding = _action(actions, "resolve", resolve, words, CONTRACT)
     add_word(deciding)
     deciding.add_argument("--evidence", required=True, metavar="DIGEST", help="`evidence`, as `ops evidence` prints it")
-    for parser in (pausing, resuming, resending, redriving, forgetting, deciding, _add_refunds(actions)):
+    notices = _add_webhooks(actions)
+    for parser in (pausing, resuming, resending, redriving, forgetting, deciding, _add_refunds(actions), notices):
         parser.add_argument("--reason", required=True, help="why you do this; it is kept")
 
 
@@ -99,6 +107,17 @@ def _add_refunds(actions: "Commands") -> argparse.ArgumentParser:
     looking.set_defaults(run=refund_evidence)
     saying.set_defaults(run=refunded)
     return saying
+
+
+def _add_webhooks(actions: "Commands") -> argparse.ArgumentParser:
+    """Add the list of webhooks about approvals, and the verb that sends one again; that needs a reason."""
+    listing = _action(
+        actions, "webhooks", webhooks, "print webhooks about approvals with their tries, the newest first"
+    )
+    for flag, (name, what) in WEBHOOKS.items():
+        listing.add_argument(flag, dest=name, help=what)
+    ids = ("execution", "the execution's id"), ("event", "the webhook's id, as `ops webhooks` prints it")
+    return _action(actions, "resend-notice", resend_notice, "send a webhook about an approval again", *ids)
 
 
 def _add_verdicts(actions: "Commands") -> None:
@@ -164,6 +183,18 @@ def resolve(options: argparse.Namespace) -> None:
     given = {"transaction": options.paid, "override": options.override, "reason": options.reason}
     body |= {name: value for name, value in given.items() if value is not None}
     show(_ask(options, "POST", "tasks", options.contract, "payment", "resolve", body=body))
+
+
+def webhooks(options: argparse.Namespace) -> None:
+    """Print a page of webhooks about approvals."""
+    query = {name: text for name, _ in WEBHOOKS.values() if (text := getattr(options, name)) is not None}
+    show(_ask(options, "GET", "kernel", "webhooks", query=query))
+
+
+def resend_notice(options: argparse.Namespace) -> None:
+    """Send a webhook about an approval again."""
+    at = ("approvals", options.execution, "webhooks", options.event, "resend")
+    show(_ask(options, "POST", *at, body={"reason": options.reason}))
 
 
 def refund_evidence(options: argparse.Namespace) -> None:

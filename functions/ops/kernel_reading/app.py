@@ -21,6 +21,7 @@ ANSWERS = {
     f"{KERNEL}/runners": views.runners,
     f"{KERNEL}/tools": views.tools,
     f"{KERNEL}/policy": door.policy,
+    f"{KERNEL}/webhooks": door.webhooks,
     EVALUATE: door.evaluate,
 }
 

@@ -16,6 +16,7 @@ ANSWERS = {
     "/ops/tasks/{contract_id}/payment/resolve": door.resolve_payment,
     "/ops/tasks/{contract_id}/payment/refunded": door.refunded,
     "/ops/tasks/{contract_id}/payment/refunded/evidence": door.refund_evidence,
+    "/ops/approvals/{execution_id}/webhooks/{event_id}/resend": door.resend_notice,
     "/ops/dead-letters/{name}/look": door.look,
     "/ops/dead-letters/{name}/redrive": door.redrive,
     "/ops/pause": door.pause,

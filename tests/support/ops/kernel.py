@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from piecework.edge.roles import Role
+from piecework.ops.kernel.webhooks import KernelHookViews
 from piecework.ops.kernel.wiring import OpsKernelDoor
 from piecework.ops.kernel_routes import EVALUATE
 from tests.support.kernel.desk import NamedDesk
+from tests.support.ops.hooks import FakeKernelHooks
 from tests.support.ops.requests import an_event
 from tests.support.ops.streams import Reader
 from tests.support.runtime.runtime_handlers import Context, Lines
@@ -38,7 +40,12 @@ class KernelOps:
         self.lines = Lines()
         tokens = ",".join(f"{name}=secret-of-{name}" for name in names)
         self.door = OpsKernelDoor({**ENV, "PIECEWORK_OPS_TOKENS": tokens, "PIECEWORK_OPS_TOKEN_ROLES": roles})
-        vars(self.door).update(kernel=self.desk.stage.door, telemetry=self.lines)
+        self.hooks = FakeKernelHooks(self.desk.stage.clock)
+        vars(self.door).update(
+            kernel=self.desk.stage.door,
+            telemetry=self.lines,
+            _hook_views=KernelHookViews(self.hooks),
+        )
         self.reading, self.writing, self.streaming = (
             _loaded(self.door, name) for name in ("reading", "writing", "streams")
         )

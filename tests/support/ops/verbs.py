@@ -58,14 +58,14 @@ class FakeLetters(Letters):
 
 @dataclass
 class FakeHooks(Hooks):
-    """Webhooks by their contract and event."""
+    """Webhooks by whose they are, and their event."""
 
     states: dict[tuple[str, str], str] = field(default_factory=dict)
     failure: PieceworkError | None = None
 
-    def resend(self, contract_id: str, event_id: str) -> str:
+    def resend(self, owner_id: str, event_id: str) -> str:
         if self.failure:
             raise self.failure
-        if (contract_id, event_id) not in self.states:
+        if (owner_id, event_id) not in self.states:
             raise NotFound("this webhook is not kept")
-        return self.states[contract_id, event_id]
+        return self.states[owner_id, event_id]

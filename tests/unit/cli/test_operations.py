@@ -100,6 +100,14 @@ def door(monkeypatch):
                 {"debt": "5-1-ab", "transaction": "0xcd", "evidence": "d1", "reason": "sent"},
             ),
         ),
+        (
+            ["webhooks", "--state", "given_up", "--execution", "ex/1"],
+            ("GET", "/ops/kernel/webhooks?execution_id=ex%2F1&state=given_up", None),
+        ),
+        (
+            ["resend-notice", "ex/1", "e1", "--reason", "down"],
+            ("POST", "/ops/approvals/ex%2F1/webhooks/e1/resend", {"reason": "down"}),
+        ),
         (["letters", "task"], ("POST", "/ops/dead-letters/task/look", {})),
         (
             ["redrive", "due", "--count", "3", "--reason", "mended"],

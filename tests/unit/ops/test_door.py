@@ -21,7 +21,8 @@ ROLES = parse_roles("ann=viewer,bob=operator,cid=approver,dan=agent+client")
 ACCESS = Access(lambda: TOKENS, ROLES)
 ROUTES = {path: methods for path, methods in ALL_ROUTES.items() if not path.startswith(KERNEL)}  # whose roles differ
 READ_BY = {"a-secret": 200, "b-secret": 200, "c-secret": 200, "d-secret": 403, "e-secret": 200, "wrong": 401, "": 401}
-PATHS = [path.format(**dict.fromkeys(("key", "digest", "contract_id", "name", "event_id"), "x1")) for path in ROUTES]
+IN_PATHS = ("key", "digest", "contract_id", "name", "event_id", "execution_id")
+PATHS = [path.format(**dict.fromkeys(IN_PATHS, "x1")) for path in ROUTES]
 PUBLIC = ["/ops/health", "/ops/sign-in"]
 CLOSED = [path for path in PATHS if path not in PUBLIC]
 

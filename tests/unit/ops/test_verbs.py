@@ -17,9 +17,10 @@ class Bench:
     def __init__(self):
         self.rows, self.letters, self.clock = FakeRecordRows(), FakeLetters(), FakeClock()
         self.hooks = FakeHooks({("ctr_1", "evt_1"): "given_up", ("ctr_1", "evt_2"): "stopped"})
+        self.notices = FakeHooks({("ex_1", "e1"): "given_up", ("ex_1", "e2"): "stopped"})
         numbers = iter(range(1, 99))
         self.records = Records(self.rows, self.clock, lambda: f"{next(numbers):032x}")
-        self.verbs = Verbs(self.records, {"task": self.letters}, lambda: self.hooks)
+        self.verbs = Verbs(self.records, {"task": self.letters}, lambda: self.hooks, lambda: self.notices)
 
     def letter(self, number):
         self.letters.letters.append(Letter(f"m{number}", '{"kind":"task"}', START_MS, 5, f"r{number}"))
@@ -43,6 +44,32 @@ def test_a_webhook_that_is_sent_again_is_recorded_with_who_why_and_what_came_of_
     assert (record.reason, record.at_ms) == (WHY["reason"], START_MS)
     assert record.outcome == {"was": "given_up", "is_asked_for": True}
     assert bench.rows.expires[record.record_id] == START_MS // 1000 + KEPT_SECONDS
+
+
+def test_a_webhook_about_an_approval_is_sent_again_and_recorded_as_such(bench):
+    answer = bench.verbs.resend_notice(OPERATOR, "ex_1", "e1", WHY)
+
+    assert answer == {"record_id": f"{1:032x}", "was": "given_up", "is_asked_for": True}
+    [record] = bench.kept
+    assert (record.by, record.verb, record.target) == ("operator", "approval_webhook.resend", "ex_1/e1")
+    assert bench.verbs.resend_notice(OPERATOR, "ex_1", "e2", WHY)["is_asked_for"] is False
+    with pytest.raises(NotFound):
+        bench.verbs.resend_notice(OPERATOR, "ctr_1", "evt_1", WHY)  # hired work's webhooks are others
+
+
+@pytest.mark.parametrize(
+    ("caller", "body", "error"),
+    [
+        (VIEWER, WHY, Forbidden),
+        (NOBODY, WHY, Forbidden),
+        (OPERATOR, {}, BadRequest),
+        (OPERATOR, {**WHY, "url": "x"}, BadRequest),
+    ],
+)
+def test_a_webhook_about_an_approval_is_sent_again_by_operators_with_a_reason(bench, caller, body, error):
+    with pytest.raises(error):
+        bench.verbs.resend_notice(caller, "ex_1", "e1", body)
+    assert bench.kept == []
 
 
 def test_a_seeker_who_wants_no_more_is_not_asked_again(bench):

@@ -57,6 +57,7 @@ ROUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "/ops/tasks/{contract_id}/payment/resolve": ("POST",),
     "/ops/tasks/{contract_id}/payment/refunded": ("POST",),
     "/ops/tasks/{contract_id}/payment/refunded/evidence": ("POST",),
+    "/ops/approvals/{execution_id}/webhooks/{event_id}/resend": ("POST",),
     "/ops/dead-letters/{name}/look": ("POST",),
     "/ops/dead-letters/{name}/redrive": ("POST",),
     "/ops/ledger": ("GET",),

@@ -34,6 +34,7 @@ READING: Final[Mapping[str, Mapping[str, Roles]]] = {
     f"{KERNEL}/runners": {"GET": READERS},
     f"{KERNEL}/tools": {"GET": READERS},
     f"{KERNEL}/policy": {"GET": READERS},
+    f"{KERNEL}/webhooks": {"GET": READERS},
     EVALUATE: {"POST": READERS},
 }
 STREAMS: Final[Mapping[str, Mapping[str, Roles]]] = {STREAM: {"GET": READERS}}

@@ -46,9 +46,9 @@ class Letters(Protocol):
 
 
 class Hooks(Protocol):
-    """Webhooks of the worker door."""
+    """Webhooks that a door keeps, by whose they are: a contract's, an execution's."""
 
-    def resend(self, contract_id: str, event_id: str) -> str:
+    def resend(self, owner_id: str, event_id: str) -> str:
         """Have a delivery tried again; what it was: `pending`, `delivered`, `given_up`, or `stopped` (nothing is done).
 
         Raises:
@@ -59,8 +59,15 @@ class Hooks(Protocol):
 class Verbs:
     """What an operator may do; each write is recorded."""
 
-    def __init__(self, records: Records, letters: Mapping[str, Letters], hooks: Callable[[], Hooks]) -> None:
-        self._records, self._letters, self._hooks = records, letters, hooks
+    def __init__(
+        self,
+        records: Records,
+        letters: Mapping[str, Letters],
+        hooks: Callable[[], Hooks],
+        notices: Callable[[], Hooks],
+    ) -> None:
+        """`hooks` are those of hired work, `notices` those about approvals."""
+        self._records, self._letters, self._hooks, self._notices = records, letters, hooks, notices
 
     def resend(self, caller: Caller, contract_id: str, event_id: str, body: Mapping[str, Json]) -> dict[str, Json]:
         """Have a webhook sent again, from the first try on.
@@ -73,10 +80,20 @@ class Verbs:
         only(body, "reason")
 
         def act() -> dict[str, Json]:
-            was = self._hooks().resend(contract_of(contract_id), event_id)
-            return {"was": was, "is_asked_for": was != "stopped"}
+            return _resent(self._hooks().resend(contract_of(contract_id), event_id))
 
         return self._records.done(caller, "webhook.resend", f"{contract_id}/{event_id}", body, act)
+
+    def resend_notice(
+        self, caller: Caller, execution_id: str, event_id: str, body: Mapping[str, Json]
+    ) -> dict[str, Json]:
+        """The same for a webhook about an approval. Raises as `resend`."""
+        only(body, "reason")
+
+        def act() -> dict[str, Json]:
+            return _resent(self._notices().resend(execution_id, event_id))
+
+        return self._records.done(caller, "approval_webhook.resend", f"{execution_id}/{event_id}", body, act)
 
     def look(self, caller: Caller, name: str, body: Mapping[str, Json]) -> dict[str, Json]:
         """Some dead letters of a queue, which stay where they are; not recorded, as nothing changes.
@@ -116,6 +133,10 @@ class Verbs:
         if name not in self._letters:
             raise NotFound(f"there is no such queue here; there are {', '.join(self._letters) or 'none'}")
         return self._letters[name]
+
+
+def _resent(was: str) -> dict[str, Json]:
+    return {"was": was, "is_asked_for": was != "stopped"}
 
 
 def _put_back(letters: Letters, letter: Letter) -> bool:

@@ -135,6 +135,11 @@ class OpsDoor(Parts):
         named, body = asked.named, asked.request.json_object()
         return self._verbs.resend(asked.caller, named["contract_id"], named["event_id"], body)
 
+    def resend_notice(self, asked: Asked) -> Json:
+        """The answer of POST /ops/approvals/{execution_id}/webhooks/{event_id}/resend."""
+        named, body = asked.named, asked.request.json_object()
+        return self._verbs.resend_notice(asked.caller, named["execution_id"], named["event_id"], body)
+
     def look(self, asked: Asked) -> Json:
         """The answer of POST /ops/dead-letters/{name}/look."""
         return self._verbs.look(asked.caller, asked.named["name"], asked.request.json_object())
@@ -275,25 +280,31 @@ class OpsDoor(Parts):
         from piecework.ops.verbs import Verbs
 
         letters = {name: LettersQueue(lambda: self._clients.sqs, *urls) for name, urls in self._urls.items()}
-        return Verbs(self._records, letters, lambda: self._hooks)
+        return Verbs(self._records, letters, lambda: self._hooks, lambda: self._notices)
 
     @cached_property
     def _hooks(self) -> Hooks:
-        from piecework.aws.queues import Queue
-        from piecework.ops.store.letters import KeptHooks
-        from piecework.webhooks.deliveries import Try, message_of
+        from piecework.ops.store.letters import kept_hooks
         from piecework.webhooks.store import work_deliveries
         from piecework.worker.webhook.webhooks import OWNER
 
         names = [self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_WEBHOOK_QUEUE_URL")]
         if not all(names):
             raise NotFound("this stack has no worker door")
-        queue = Queue(lambda: self._clients.sqs, names[1])
+        return kept_hooks(work_deliveries(self._clients.dynamodb, names[0]), lambda: self._clients.sqs, names[1], OWNER)
 
-        def ask(wanted: Try, seconds: int) -> None:
-            queue.send(message_of(wanted, OWNER), seconds * 1000)
+    @cached_property
+    def _notices(self) -> Hooks:
+        from piecework.kernel.model.notices import OWNER
+        from piecework.ops.store.letters import kept_hooks
+        from piecework.webhooks.store import kernel_deliveries
 
-        return KeptHooks(work_deliveries(self._clients.dynamodb, names[0]), ask)
+        names = [self._env.get(name, "") for name in ("PIECEWORK_KERNEL_TABLE", "PIECEWORK_KERNEL_WEBHOOKS_QUEUE_URL")]
+        if not all(names):
+            raise NotFound("this stack has no kernel door")
+        return kept_hooks(
+            kernel_deliveries(self._clients.dynamodb, names[0]), lambda: self._clients.sqs, names[1], OWNER
+        )
 
     @cached_property
     def _forgets(self) -> Forgets:

@@ -1,7 +1,9 @@
 """Webhook deliveries in a door's table: `pk` = WEBHOOK#<owner's id>, `sk` = the event's id, or STOP.
 
 Attributes: `url`, `body` (bytes), `secret`, `name`, `state`, `attempt`, `tries` (JSON), `expires_at` (s; the
-table's TTL). Every write is conditional; the sender's role reaches items under WEBHOOK# only.
+table's TTL). In the kernel table also `age_shard` and `created_id`, by which its index ByAge lists deliveries by time;
+they never change, so a delivery costs one unit there. Every write is conditional; the sender's role reaches items
+under WEBHOOK# only.
 """
 
 from __future__ import annotations
@@ -21,17 +23,20 @@ if TYPE_CHECKING:
 
 AS_READ: Final = "#state = :before AND attempt = :read"
 STOP: Final = "STOP"
+LISTED: Final = "WEBHOOKS"  # the partition of ByAge with the kernel's deliveries; executions are in others
 STOP_SECONDS: Final = 200 * 86_400  # past the end of every contract's claims
 
 
 class DeliveriesTable(Deliveries):
     """Deliveries in DynamoDB. A write whose condition fails is passed over: another try was faster, or it stands."""
 
-    def __init__(self, table: Table, clock: Callable[[], int]) -> None:
-        self._table, self._clock = table, clock
+    def __init__(self, table: Table, clock: Callable[[], int], *, is_listed: bool = False) -> None:
+        self._table, self._clock, self._is_listed = table, clock, is_listed
 
     def put(self, delivery: Delivery) -> None:
-        self._table.put(to_item(delivery, self._clock() // 1000 + KEPT_SECONDS), ABSENT)
+        now_ms = self._clock()
+        listed = _listed(delivery, now_ms) if self._is_listed else {}
+        self._table.put(to_item(delivery, now_ms // 1000 + KEPT_SECONDS) | listed, ABSENT)
 
     def read(self, owner_id: str, event_id: str) -> Delivery | None:
         item = self._table.get(*_key(owner_id, event_id)) if event_id != STOP else None
@@ -69,7 +74,12 @@ def work_deliveries(client: Client, table: str, clock: Callable[[], int] = now_i
 
 def kernel_deliveries(client: Client, table: str, clock: Callable[[], int] = now_in_ms) -> DeliveriesTable:
     """Deliveries of notices, by execution, in the kernel table."""
-    return DeliveriesTable(Table(client, table, THE_KERNEL), clock)
+    return DeliveriesTable(Table(client, table, THE_KERNEL), clock, is_listed=True)
+
+
+def _listed(delivery: Delivery, now_ms: int) -> Item:
+    """The attributes that put a delivery into the list of all."""
+    return {"age_shard": LISTED, "created_id": f"{now_ms:015d}#{delivery.owner_id}#{delivery.event_id}"}
 
 
 def _key(owner_id: str, sort: str) -> Key:

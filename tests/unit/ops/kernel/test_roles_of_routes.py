@@ -24,6 +24,7 @@ EXPECTED = {  # written down once more by hand: a slip in a declaration must not
     "GET /ops/kernel/runners": EVERYBODY,
     "GET /ops/kernel/tools": EVERYBODY,
     "GET /ops/kernel/policy": EVERYBODY,
+    "GET /ops/kernel/webhooks": EVERYBODY,
     "POST /ops/kernel/policy/evaluate": EVERYBODY,
     "POST /ops/kernel/executions": "client operator",
     "POST /ops/kernel/executions/cancel": "client operator",

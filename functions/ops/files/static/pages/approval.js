@@ -1,10 +1,12 @@
 // @ts-check
 /** One approval: all that is asked, whole; the answer, and how the execution goes on. */
-import { part } from "../api.js";
+import { get, part } from "../api.js";
 import { who } from "../auth.js";
 import { again } from "../parts/again.js";
 import { callArguments, name } from "../parts/arguments.js";
 import { badge, copy, facts, failure } from "../parts/show.js";
+import { table } from "../parts/table.js";
+import { columns, sendAgain } from "../parts/webhooks.js";
 import { html } from "../render.js";
 import { link } from "../router.js";
 import { answerOf, deadline, decide, executionPage, load, mayAnswer, moment, news, watch } from "./deciding.js";
@@ -13,12 +15,19 @@ export const title = "Approval";
 const AGAIN_MS = 3_000;
 
 /** @typedef {import("#ops").KernelApproval} Approval */
+/** @typedef {import("#ops").KernelWebhooks["items"][number]} Hook */
 
 /** @param {import("../router.js").Place} place */
 export async function open({ params, show, signal }) {
   let approval = await load(params.execution, params.step, signal);
   let [outcome, problem] = [/** @type {import("./deciding.js").Outcome | null} */ (null), /** @type {unknown} */ (null)];
-  const draw = () => signal.aborted || show(view(approval, outcome, problem, answer), `${approval.tool_id} · ${title}`);
+  let hooks = /** @type {Hook[]} */ ([]);
+  const draw = () => signal.aborted || show(view(approval, outcome, problem, answer, webhooks(hooks, resend)), `${approval.tool_id} · ${title}`);
+  const lookAtHooks = () => get("kernel/webhooks", { execution_id: params.execution }, signal).then(({ items }) => {
+    hooks = items.filter((/** @type {Hook} */ hook) => hook.step_id === params.step);
+    draw();
+  }, (error) => (signal.aborted || ((problem = error), draw())));
+  const resend = (/** @type {Hook} */ hook) => sendAgain(hook, signal).then((done) => done && lookAtHooks());
   const look = again(async () => {
     await load(params.execution, params.step, signal).then((found) => ((approval = found), (problem = null)), (error) => (problem = error));
     draw();
@@ -43,11 +52,12 @@ export async function open({ params, show, signal }) {
     answer(event.key === "y");
   }, { signal });
   draw();
+  lookAtHooks();
 }
 
 /** @param {Approval} approval @param {import("./deciding.js").Outcome | null} outcome @param {unknown} problem
- * @param {(approved: boolean) => unknown} answer */
-function view(approval, outcome, problem, answer) {
+ * @param {(approved: boolean) => unknown} answer @param {unknown} told */
+function view(approval, outcome, problem, answer, told) {
   const { tool_id, agent_id, execution_id, step_id, state } = approval;
   const isOpen = state === "waiting";
   return html`
@@ -74,5 +84,11 @@ function view(approval, outcome, problem, answer) {
       <button type="button" class="grave" @click=${() => answer(false)}>Deny…</button>
       <span class="hint"><kbd>y</kbd> grants, <kbd>x</kbd> denies, after a question</span></p>` : null}
     ${isOpen && !mayAnswer() ? html`<p class="quiet">Answering needs the role <code>approver</code>.</p>` : null}
+    ${told}
     <p><a href=${link("/policy", { execution: part(execution_id), step: part(step_id) })}>What the policy says of this call now</a></p>`;
+}
+
+/** Who was told of it by webhook; nothing where nobody was. @param {Hook[]} hooks @param {(hook: Hook) => void} resend */
+function webhooks(hooks, resend) {
+  return hooks.length ? html`<section aria-labelledby="webhooks"><h2 id="webhooks">Webhooks</h2>${table({ name: "Webhooks", ...columns(resend) }, hooks)}</section>` : null;
 }

@@ -8,6 +8,7 @@ import { afterwards, queueName } from "../parts/queues.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { list, table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
+import { columns, sendAgain } from "../parts/webhooks.js";
 import { html } from "../render.js";
 import { link } from "../router.js";
 
@@ -17,7 +18,7 @@ export const title = "Operations";
 /** @typedef {import("#ops").Letters} Letters */
 /** @typedef {import("#ops").Records["items"][number]} Kept */
 /** @typedef {import("#ops").Pauses["items"]} Pauses */
-/** @typedef {{ status?: Status, pauses?: Pauses, records?: unknown, letters?: Letters["letters"] | null, problem?: unknown }} Known */
+/** @typedef {{ status?: Status, pauses?: Pauses, records?: unknown, hooks?: unknown, letters?: Letters["letters"] | null, problem?: unknown }} Known */
 
 /** @param {import("../router.js").Place} place */
 export async function open({ query, show, signal }) {
@@ -54,6 +55,7 @@ export async function open({ query, show, signal }) {
     const [status, pauses] = await Promise.all([get("status", {}, signal), get("pauses", {}, signal)]);
     Object.assign(known, { status, pauses: pauses.items });
     draw();
+    if (status.doors.kernel) hooks((content) => ((known.hooks = content), draw()), refresh, signal);
     await records((content) => ((known.records = content), draw()), signal);
   };
   await refresh();
@@ -110,9 +112,16 @@ function records(draw, signal) {
   return list(listed, draw, signal);
 }
 
+/** @param {(content: unknown) => void} draw @param {() => Promise<void>} then @param {AbortSignal} signal */
+function hooks(draw, then, signal) {
+  const resend = (/** @type {import("../parts/webhooks.js").Hook} */ hook) => sendAgain(hook, signal).then((done) => done && then());
+  const none = () => empty("None in the last 8 days", html`A rule of the policy names whom to tell: <code>notify: webhook:NAME</code>.`);
+  return list({ path: "kernel/webhooks", query: {}, name: "Webhooks about approvals", ...columns(resend), none }, draw, signal);
+}
+
 /** @param {Known} known @param {string} queue @param {() => void} look @param {() => void} redrive
  * @param {(scope: string) => void} pauseOrResume without a scope it asks for one */
-function view({ status, pauses, records, letters, problem }, queue, look, redrive, pauseOrResume) {
+function view({ status, pauses, records, hooks, letters, problem }, queue, look, redrive, pauseOrResume) {
   const { queues, settings, version } = /** @type {Status} */ (status);
   const rows = Object.entries(queues).map(([name, each]) => ({ name, ...each }));
   return html`
@@ -131,6 +140,7 @@ function view({ status, pauses, records, letters, problem }, queue, look, redriv
       ${queue && ofQueue(queue, letters, problem, look, redrive)}
     </section>
     <section aria-labelledby="pauses"><h2 id="pauses">Pauses of doors and executors</h2>${paused(pauses ?? [], pauseOrResume)}</section>
+    ${hooks && html`<section aria-labelledby="hooks"><h2 id="hooks">Webhooks about approvals</h2>${hooks}</section>`}
     <section aria-labelledby="records"><h2 id="records">What operators did</h2>${records}</section>
     <details><summary>Settings of version ${version}</summary>${facts(Object.entries(settings))}</details>`;
 }

@@ -11,6 +11,7 @@ import { networkName, usdc } from "../parts/money.js";
 import { badge, command, copy, empty, facts, failure, json, quoted } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
+import { tries } from "../parts/webhooks.js";
 import { html } from "../render.js";
 import { link } from "../router.js";
 import { doubts } from "./doubt.js";
@@ -162,10 +163,4 @@ function webhooks({ webhooks, has_more_webhooks }, resend) {
       ...(isOperator ? [html`<button type="button" @click=${() => resend(hook)}>Send again…</button>`] : []),
     ],
   }, webhooks)}${has_more_webhooks && html`<p class="quiet">There are more webhooks than the door lists.</p>`}`;
-}
-
-/** @param {Webhook} hook */
-function tries({ tries }) {
-  if (!tries.length) return html`<span class="quiet">none that is kept</span>`;
-  return html`<ol class="plain">${tries.map((made) => html`<li>${made.attempt}: ${made.status ?? "no answer"} ${time(made.at_ms)}</li>`)}</ol>`;
 }

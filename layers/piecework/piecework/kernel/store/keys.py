@@ -34,7 +34,7 @@
 | COUNT           | S#shard, T#shard      | the same, of earlier code                                              |
 
 Others' rows: RATE#… (rate_table.py), BELL#… (hints.py), HOSTED#… (hosted.py), STEP#… (aws/steps_table.py), WEBHOOK#…
-(webhooks/store.py).
+(webhooks/store.py), which are in ByAge, too.
 """
 
 import hashlib

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from piecework.edge.http import Response
 from piecework.ops.door import Asked
 from piecework.ops.wiring import OpsDoor
+from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.kernel.wiring import KernelDoor
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from piecework.ops.kernel.policies import Policies
     from piecework.ops.kernel.reading import KernelViews
     from piecework.ops.kernel.watching import Watches
+    from piecework.ops.kernel.webhooks import KernelHookViews
 
 
 class OpsKernelDoor(OpsDoor):
@@ -32,6 +34,10 @@ class OpsKernelDoor(OpsDoor):
     def evaluate(self, asked: Asked) -> Response:
         """The answer of POST /ops/kernel/policy/evaluate."""
         return self._policies.evaluate(asked)
+
+    def webhooks(self, asked: Asked) -> Response:
+        """The answer of GET /ops/kernel/webhooks."""
+        return self._hook_views.listed(asked)
 
     @cached_property
     def kernel_views(self) -> KernelViews:
@@ -75,6 +81,14 @@ class OpsKernelDoor(OpsDoor):
         from piecework.kernel.wiring import KernelDoor
 
         return KernelDoor(self._env)
+
+    @cached_property
+    def _hook_views(self) -> KernelHookViews:
+        from piecework.ops.kernel.webhooks import KernelHookViews
+        from piecework.ops.store.kernel_webhooks import KernelHookRowsTable
+
+        (table,) = needed(self._env, "PIECEWORK_KERNEL_TABLE")
+        return KernelHookViews(KernelHookRowsTable(self._clients.dynamodb, table))
 
     @cached_property
     def watches(self) -> Watches:

@@ -1,4 +1,4 @@
-"""Dead letters in SQS, and webhooks in the worker's tables, as an operator's verbs reach them."""
+"""Dead letters in SQS, and webhooks in the doors' tables, as an operator's verbs reach them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from piecework.aws.failing import aws_errors
+from piecework.aws.queues import Queue
 from piecework.errors import NotFound
 from piecework.ops.verbs import Hooks, Letter, Letters
-from piecework.webhooks.deliveries import Ask, DeliveryState, Try
+from piecework.webhooks.deliveries import Ask, DeliveryState, Try, message_of
 from piecework.webhooks.store import DeliveriesTable
 
 if TYPE_CHECKING:
@@ -42,22 +43,32 @@ class LettersQueue(Letters):
 
 
 class KeptHooks(Hooks):
-    """Webhooks that the worker door keeps."""
+    """Webhooks in a door's table."""
 
     def __init__(self, deliveries: DeliveriesTable, ask: Ask) -> None:
         self._deliveries, self._ask = deliveries, ask
 
-    def resend(self, contract_id: str, event_id: str) -> str:
-        found = self._deliveries.read(contract_id, event_id)
+    def resend(self, owner_id: str, event_id: str) -> str:
+        found = self._deliveries.read(owner_id, event_id)
         if found is None:
             raise NotFound("this webhook is not kept; deliveries are kept for 8 days")
-        if found.state is DeliveryState.STOPPED or self._deliveries.is_stopped(contract_id):
+        if found.state is DeliveryState.STOPPED or self._deliveries.is_stopped(owner_id):
             return str(DeliveryState.STOPPED)
         attempt = found.attempt if found.state is DeliveryState.PENDING else 1
         if found.state is not DeliveryState.PENDING:
             self._deliveries.restart(found)
-        self._ask(Try(contract_id, event_id, attempt), 0)
+        self._ask(Try(owner_id, event_id, attempt), 0)
         return str(found.state)
+
+
+def kept_hooks(deliveries: DeliveriesTable, sqs: Callable[[], SQS], url: str, owner: str) -> KeptHooks:
+    """Webhooks whose tries are asked for on a queue; `owner` is what its messages call whose they are."""
+    queue = Queue(sqs, url)
+
+    def ask(wanted: Try, seconds: int) -> None:
+        queue.send(message_of(wanted, owner), seconds * 1000)
+
+    return KeptHooks(deliveries, ask)
 
 
 def _letter(message: dict[str, object]) -> Letter:

@@ -1,0 +1,29 @@
+"""Webhooks about approvals as operators see them, and the rows that they are read from."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class HookHead(NamedTuple):
+    """What an operator sees of a webhook; `key` is its place in the list, empty where it is in none."""
+
+    execution_id: str
+    event_id: str
+    name: str  # of its receiver
+    notice: str
+    step_id: str
+    at_ms: int | None  # when it was handed over; None where earlier code kept it
+    state: str
+    attempt: int  # that comes next, or was the last
+    tries: Sequence[tuple[int, int | None, int]]  # number, status of the answer or None, and when it ended
+    key: str = ""
+
+
+class HookRows(Protocol):
+    """Webhooks that are kept; each method is a bounded number of requests."""
+
+    def newest(self, before: str, limit: int) -> list[HookHead]:
+        """Those in the list before a place, the newest first."""
+
+    def of_execution(self, execution_id: str, limit: int) -> list[HookHead]:
+        """Those of one execution, by their ids."""

@@ -1,0 +1,58 @@
+"""Webhooks about approvals, as operators see them; `Verbs` has them sent again.
+
+A list goes by the time at which a webhook was handed to its sender, the newest first. Each row has its state and its
+tries; of what it tells it has ids alone, and of whom it tells a name: addresses and secrets are the sender's.
+"""
+
+from typing import Final
+
+from piecework.edge.http import Response
+from piecework.jsons import Json
+from piecework.kernel.wire.cursors import key_cursor, key_of
+from piecework.ops.door import Asked
+from piecework.ops.hooks import HookHead, HookRows
+from piecework.ops.kernel.asking import answered
+from piecework.ops.query import number, one_of, texts
+from piecework.webhooks.deliveries import DeliveryState
+
+PAGE: Final = 25
+PAGE_MOST: Final = 50
+LOOKS: Final = 5  # pages that are read for one, where only some states are asked for
+STATES: Final = tuple(state.value for state in DeliveryState)
+
+
+class KernelHookViews:
+    """Lists webhooks; callers were checked by the door."""
+
+    def __init__(self, rows: HookRows) -> None:
+        self._rows = rows
+
+    def listed(self, asked: Asked) -> Response:
+        """The answer of GET /ops/kernel/webhooks: a page of all, or those of one execution.
+
+        Raises:
+            BadRequest: a parameter has no meaning.
+        """
+        given = texts(asked.request.query, "execution_id", "state", "limit", "cursor")
+        state, limit = one_of(given, "state", STATES), number(given, "limit", PAGE, PAGE_MOST, least=1)
+        place = key_of(given.get("cursor", ""))
+        if execution_id := given.get("execution_id", ""):
+            found = self._rows.of_execution(execution_id, PAGE_MOST)
+            return answered({"items": [_shown(one) for one in found if state in ("", one.state)], "next": None})
+        items: list[Json] = []
+        for _ in range(LOOKS):
+            page = self._rows.newest(place, limit)
+            for head in page:
+                place = head.key
+                items += [_shown(head)] if state in ("", head.state) else []
+                if len(items) == limit:
+                    return answered({"items": items, "next": key_cursor(place)})
+            if len(page) < limit:
+                return answered({"items": items, "next": None})
+        return answered({"items": items, "next": key_cursor(place)})
+
+
+def _shown(head: HookHead) -> dict[str, Json]:
+    tries: list[Json] = [{"attempt": made[0], "status": made[1], "at_ms": made[2]} for made in head.tries]
+    shown: dict[str, Json] = {name: value for name, value in head._asdict().items() if name != "key"}
+    return {**shown, "tries": tries}

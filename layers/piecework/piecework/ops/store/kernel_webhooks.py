@@ -1,0 +1,60 @@
+"""Webhooks about approvals in the kernel's table: all by time, through the index ByAge, and those of one execution."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from piecework.aws.attributes import Item
+from piecework.aws.table import THE_KERNEL, Table
+from piecework.errors import BadRequest
+from piecework.jsons import loads
+from piecework.kernel.store.keys import BY_AGE
+from piecework.ops.hooks import HookHead, HookRows
+from piecework.webhooks.store import LISTED, STOP, tries_of
+
+if TYPE_CHECKING:
+    from piecework.aws.table import Client
+
+HEAD: Final = "pk, sk, #name, #body, #state, attempt, tries, created_id"
+
+
+class KernelHookRowsTable(HookRows):
+    """Webhooks in DynamoDB; the index is eventually consistent, the rows that it names are read as they are."""
+
+    def __init__(self, client: Client, table: str) -> None:
+        self._table = Table(client, table, THE_KERNEL)
+
+    def newest(self, before: str, limit: int) -> list[HookHead]:
+        listed = self._table.query(LISTED, before=before, page=limit, newest_first=True, index=BY_AGE)
+        keys = [(row["pk"], row["sk"]) for row in islice(listed, limit)]
+        found = self._table.find(keys, only=HEAD)
+        return [_head(found[key]) for key in keys if key in found]
+
+    def of_execution(self, execution_id: str, limit: int) -> list[HookHead]:
+        rows = self._table.query(f"WEBHOOK#{execution_id}", page=limit + 1, only=HEAD)
+        return [_head(row) for row in islice((row for row in rows if row["sk"] != STOP), limit)]
+
+
+def _head(row: Item) -> HookHead:
+    told, key = _told(row["body"]), row.get("created_id", "")
+    return HookHead(
+        execution_id=row["pk"].partition("#")[2],
+        event_id=row["sk"],
+        name=row.get("name", ""),
+        notice=str(told.get("notice", "")),
+        step_id=str(told.get("step_id", "")),
+        at_ms=int(key.partition("#")[0]) if key else None,
+        state=row["state"],
+        attempt=row["attempt"],
+        tries=tries_of(row),
+        key=key,
+    )
+
+
+def _told(body: bytes) -> dict[str, Any]:
+    try:
+        told = loads(body)
+    except BadRequest:
+        return {}
+    return told if isinstance(told, dict) else {}

@@ -1,0 +1,122 @@
+"""Webhooks about approvals are listed by time with their tries, in the kernel's table and in memory."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from piecework.errors import NotFound
+from piecework.kernel.model.ports.executions import Filter
+from piecework.kernel.store.keys import BY_AGE
+from piecework.ops.store.kernel_webhooks import KernelHookRowsTable
+from piecework.ops.store.letters import KeptHooks
+from piecework.webhooks.deliveries import Delivery, DeliveryState, Try
+from piecework.webhooks.store import LISTED, kernel_deliveries
+from tests.support.fakes import START_MS, FakeClock
+from tests.support.kernel.tables import new_tables
+from tests.support.ops.hooks import FakeKernelHooks
+from tests.support.worker.hooks import FakeQueue
+
+
+class Place:
+    def __init__(self, deliveries, rows, clock):
+        self.deliveries, self.rows, self.clock = deliveries, rows, clock
+
+    def keep(self, execution_id, number=1, **members):
+        """A webhook that is handed over now, a second after the one before."""
+        self.clock.move(1)
+        body = json.dumps({"notice": "needed", "step_id": f"st_{number}", "tool_id": "pay.refund"}).encode()
+        kept = Delivery(execution_id, f"{number:032x}", "", body, name="desk", **members)
+        self.deliveries.put(kept)
+        return kept
+
+
+@pytest.fixture(params=["fake", "dynamodb"])
+def place(request):
+    clock = FakeClock()
+    if request.param == "fake":
+        hooks = FakeKernelHooks(clock)
+        return Place(hooks, hooks, clock)
+    store = new_tables(request.getfixturevalue("embedded_aws"), clock)
+    deliveries = kernel_deliveries(store.client, store.table, clock)
+    return Place(deliveries, KernelHookRowsTable(store.client, store.table), clock)
+
+
+def test_webhooks_are_listed_by_time_the_newest_first_and_page_after_page(place):
+    for number in (1, 2, 3):
+        place.keep(f"ex_{4 - number}", number)
+
+    first = place.rows.newest("", 2)
+    rest = place.rows.newest(first[-1].key, 2)
+    assert [head.event_id[-1] for head in (*first, *rest)] == ["3", "2", "1"]
+    assert [head.at_ms - START_MS for head in (*first, *rest)] == [3_000, 2_000, 1_000]
+    assert place.rows.newest(rest[-1].key, 2) == []
+
+
+def test_a_webhook_is_shown_with_its_tries_and_without_what_it_tells_or_where_it_goes(place):
+    kept = place.keep("ex_1")
+    tried = kept.tried(1, 500, 7)
+    place.deliveries.note(kept, replace(tried, attempt=2))
+    after = replace(tried, attempt=2).tried(2, None, 9)
+    place.deliveries.note(replace(tried, attempt=2), replace(after, state=DeliveryState.GIVEN_UP))
+
+    [head] = place.rows.newest("", 9)
+    assert (head.execution_id, head.step_id, head.notice, head.name) == ("ex_1", "st_1", "needed", "desk")
+    assert (head.state, head.attempt) == ("given_up", 2)
+    assert [tuple(made) for made in head.tries] == [(1, 500, 7), (2, None, 9)]
+    assert "pay.refund" not in str(head)
+
+
+def test_the_webhooks_of_one_execution_are_found_though_somebody_wants_no_more_of_them(place):
+    for number in (2, 1):
+        place.keep("ex_1", number)
+    place.keep("ex_2", 3)
+    place.deliveries.stop("ex_1")
+
+    assert [head.event_id[-1] for head in place.rows.of_execution("ex_1", 9)] == ["1", "2"]
+    assert len(place.rows.of_execution("ex_1", 1)) == 1 and place.rows.of_execution("ex_3", 9) == []
+
+
+def test_a_webhook_that_is_handed_over_again_stays_in_its_place(place):
+    place.keep("ex_1")
+    place.clock.move(60)
+    place.keep("ex_1")
+
+    assert [head.at_ms - START_MS for head in place.rows.newest("", 9)] == [1_000]
+
+
+def test_one_that_was_given_up_is_tried_again_from_the_first_and_keeps_its_place(place):
+    queue = FakeQueue()
+    place.keep("ex_1", state=DeliveryState.GIVEN_UP, attempt=9)
+    place.keep("ex_2", 2)
+
+    hooks = KeptHooks(place.deliveries, queue)
+    assert (hooks.resend("ex_1", f"{1:032x}"), queue.take()) == ("given_up", Try("ex_1", f"{1:032x}", 1))
+    assert [(head.execution_id, head.state, head.attempt) for head in place.rows.newest("", 9)] == [
+        ("ex_2", "pending", 1),
+        ("ex_1", "pending", 1),
+    ]
+    place.deliveries.stop("ex_2")
+    assert hooks.resend("ex_2", f"{2:032x}") == "stopped" and queue.asked == []
+    with pytest.raises(NotFound):
+        hooks.resend("ex_1", "STOP")
+
+
+def test_what_earlier_code_kept_is_with_its_execution(embedded_aws):
+    store = new_tables(embedded_aws, FakeClock())
+    deliveries = kernel_deliveries(store.client, store.table, FakeClock())
+    deliveries._is_listed = False
+    deliveries.put(Delivery("ex_1", "a" * 32, "", b"no JSON", name="desk"))
+    rows = KernelHookRowsTable(store.client, store.table)
+
+    assert rows.newest("", 9) == []
+    [head] = rows.of_execution("ex_1", 9)
+    assert (head.at_ms, head.notice, head.key) == (None, "", "")
+
+
+def test_webhooks_are_in_no_list_of_executions(embedded_aws):
+    store = new_tables(embedded_aws, FakeClock())
+    kernel_deliveries(store.client, store.table, FakeClock()).put(Delivery("ex_1", "a" * 32, "", b"{}", name="desk"))
+
+    assert BY_AGE.pk == "age_shard" and not LISTED.isdecimal()
+    assert store.executions.rows(Filter(), None, 9).rows == []

@@ -1,0 +1,41 @@
+"""Webhooks about approvals in memory; they pass the same contract tests as those of the kernel's table."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+from piecework.ops.hooks import HookHead, HookRows
+from piecework.webhooks.deliveries import Delivery, DeliveryState
+from tests.support.worker.hooks import FakeDeliveries
+
+
+class FakeKernelHooks(FakeDeliveries, HookRows):
+    """Deliveries that are listed by the time at which they were put."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        super().__init__()
+        self._clock = clock
+        self.places: dict[tuple[str, str], str] = {}
+
+    def put(self, delivery: Delivery) -> None:
+        super().put(delivery)
+        place = f"{self._clock():015d}#{delivery.owner_id}#{delivery.event_id}"
+        self.places.setdefault((delivery.owner_id, delivery.event_id), place)
+
+    def restart(self, before: Delivery) -> None:
+        self.kept[before.owner_id, before.event_id] = replace(before, state=DeliveryState.PENDING, attempt=1)
+
+    def newest(self, before: str, limit: int) -> list[HookHead]:
+        ordered = sorted(self.places.items(), key=lambda one: one[1], reverse=True)
+        return [self._head(ids, place) for ids, place in ordered if not before or place < before][:limit]
+
+    def of_execution(self, execution_id: str, limit: int) -> list[HookHead]:
+        own = sorted(ids for ids in self.kept if ids[0] == execution_id)
+        return [self._head(ids, self.places.get(ids, "")) for ids in own][:limit]
+
+    def _head(self, ids: tuple[str, str], place: str) -> HookHead:
+        kept = self.kept[ids]
+        told = json.loads(kept.body)
+        at_ms = int(place.partition("#")[0]) if place else None
+        shown = (kept.name, told.get("notice", ""), told.get("step_id", ""), at_ms)
+        return HookHead(*ids, *shown, str(kept.state), kept.attempt, kept.tries, place)
