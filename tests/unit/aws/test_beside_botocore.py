@@ -16,6 +16,7 @@ from itertools import product
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import botocore.session
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.endpoint_provider import EndpointProvider
@@ -272,6 +273,14 @@ class NothingMore:
 
     def read(self, *_):
         return self._content.pop() if self._content else b""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _models_once():
+    """Every session reads the models of AWS's services anew, which takes most of the time that a client takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        yield
 
 
 @cache
