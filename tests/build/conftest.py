@@ -3,10 +3,13 @@
 import os
 import platform
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from local.build import trimming
 from local.build.__main__ import build
 from local.build.target import RUNTIME_PYTHON, BuildError, Target
 from local.build.tools import find_python
@@ -33,6 +36,14 @@ def _python() -> str:
     except BuildError:
         return ".".join(platform.python_version_tuple()[:2])
     return RUNTIME_PYTHON
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _each_model_once() -> Iterator[None]:
+    """Both processors' builds ship the same models of AWS's services: each is read and written once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trimming, "without_documentation", cache(trimming.without_documentation))
+        yield
 
 
 @pytest.fixture(scope="session")
