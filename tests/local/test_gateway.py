@@ -280,8 +280,9 @@ def test_a_function_without_a_free_environment_is_refused(edge):
 
 def test_a_crowd_waits_for_environments_instead_of_being_refused(fresh_edge):
     """Sixty-four at once: more than one function has environments here, and more than a laptop should start."""
-    with ThreadPoolExecutor(64) as threads:
-        answers = list(threads.map(lambda _: httpx.put(f"{fresh_edge.url}/probe", json={}, timeout=60), range(192)))
+    limits = httpx.Limits(max_connections=64)
+    with httpx.Client(limits=limits, timeout=60, trust_env=False) as http, ThreadPoolExecutor(64) as threads:
+        answers = list(threads.map(lambda _: http.put(f"{fresh_edge.url}/probe", json={}), range(192)))
 
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.json()["pid"] for answer in answers}) <= 16
