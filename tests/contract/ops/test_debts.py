@@ -24,6 +24,7 @@ from tests.support.worker.records import moved
 STORED = json.loads((Path(__file__).parents[2] / "support/stored/worker_7a1e751.json").read_text())
 PAID, BACK, OTHER = ("0x" + two * 32 for two in ("aa", "bb", "cc"))
 DAY = START_MS // DAY_MS
+FAR = tuple(f"{'9' * digits}-1-0123456789abcdef" for digits in (14, 15, 16))  # with 15, a year that no month has
 OWED = LedgerRow("refund_due", "ctr_1", "task_1", 1, 1500, "eip155:8453", "0xfrom", START_MS, PAID)
 RECEIPT = {"success": True, "transaction": PAID, "network": "base", "payer": "0xfrom"}
 
@@ -83,7 +84,7 @@ def test_a_debt_is_found_by_its_name_and_no_other(place):
     assert place.debts.debt("ctr_1", debt.key.name) == debt == Debt(OWED)
     assert [place.debts.debt("ctr_1", one.key.name) for one in others[:3]] == others[:3]
     assert len({one.key.name for one in [debt, *others[:3]]}) == 4
-    for unknown in (f"{START_MS}-1-{'0' * 16}", f"{START_MS}-9-{debt.key.name[-16:]}", "", "ctr_1", "1-1-x"):
+    for unknown in (f"{START_MS}-1-{'0' * 16}", f"{START_MS}-9-{debt.key.name[-16:]}", "", "ctr_1", "1-1-x", *FAR):
         assert place.debts.debt("ctr_1", unknown) is None
     assert place.debts.debt("ctr_3", debt.key.name) is None
 

@@ -4,6 +4,7 @@ from piecework.worker.record.debts import NAME, REFUND_DUE, Debt, Debts, Refund
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import Moved
 from piecework.worker.record.moves import MoneyMove
+from piecework.worker.store.executions_table import month_of
 from tests.support.ops.tasks import FakeWorkerRows, KeptExecutions
 
 
@@ -15,12 +16,13 @@ class FakeDebts(Debts):
         self.transactions: dict[tuple[str, str], Refund] = {}
 
     def debt(self, contract_id: str, name: str) -> Debt | None:
-        if not NAME.fullmatch(name):
+        if not (named := NAME.fullmatch(name)):
             return None
+        month = month_of(int(named[1])).removeprefix("LEDGER#")
         keys = [
             Debt(row).key
-            for row in self._rows.ledger.values()
-            if (row.contract_id, row.kind) == (contract_id, REFUND_DUE)
+            for (of, _), row in self._rows.ledger.items()
+            if (of, row.contract_id, row.kind) == (month, contract_id, REFUND_DUE)
         ]
         return next(iter(self._rows.debts([key for key in keys if key.name == name])), None)
 

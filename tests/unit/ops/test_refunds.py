@@ -410,7 +410,7 @@ def test_only_operators_look_and_say_and_nothing_is_asked_or_recorded_for_others
 @pytest.mark.parametrize(
     "members",
     [
-        {"debt": None}, {"debt": "1-1"}, {"debt": ["1-1-x"]}, {"debt": f"{'9' * 16}-1-{'0' * 16}"},
+        {"debt": None}, {"debt": "1-1"}, {"debt": ["1-1-x"]}, {"debt": f"{'9' * 15}-1-{'0' * 16}"},
         {"debt": f"1-1-{'0' * 16}\n"}, {"transaction": None}, {"transaction": "0x12"}, {"transaction": [NO_HASH]},
         {"transaction": NO_HASH + "\n"}, {"evidence": "g" * 64}, {"evidence": None}, {"override": "ctr_another"},
         {"override": True}, {"reason": " "}, {"reason": None}, {"reason": "x" * 501}, {"atomic": "5"},
@@ -429,7 +429,13 @@ def test_a_word_without_meaning_is_refused_before_anything_is_asked_or_recorded(
 
 
 def test_what_is_not_owed_is_not_found(bench):
-    for name, debt in (("ctr_unknown", bench.debt), ("no id", bench.debt), (bench.name, TOLD["debt"])):
+    far = f"{'9' * 14}-1-{'0' * 16}"
+    for name, debt in (
+        ("ctr_unknown", bench.debt),
+        ("no id", bench.debt),
+        (bench.name, TOLD["debt"]),
+        (bench.name, far),
+    ):
         with pytest.raises(NotFound):
             bench.verbs.evidence(OPERATOR, name, {**TOLD, "debt": debt})
 

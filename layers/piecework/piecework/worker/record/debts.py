@@ -16,7 +16,7 @@ from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerKind, LedgerRow
 
 REFUND_DUE: Final[LedgerKind] = "refund_due"
-NAME: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,9})-([0-9a-f]{16})")
+NAME: Final = re.compile(r"([0-9]{1,14})-([0-9]{1,9})-([0-9a-f]{16})")  # with 15, a time of no year
 
 
 @dataclass(frozen=True, slots=True)
