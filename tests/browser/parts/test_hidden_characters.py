@@ -1,4 +1,4 @@
-"""Characters that nobody can see, or that turn others round, are written out in each field that a stranger writes."""
+"""Each field that a stranger writes: characters that nobody can see are written out, and no text becomes markup."""
 
 import json
 import re
@@ -14,6 +14,7 @@ from tests.browser.parts.test_parts import asked
 pytestmark = pytest.mark.slow
 HIDDEN = "\u202e\u200b\u2066\u00ad\u3164\u2028\ufeff\U000e0041"
 WRITTEN = "".join(f"⟦U+{ord(character):04X}⟧" for character in HIDDEN)
+MARKUP = "<img src=x onerror=alert(1)>[a](javascript:alert(1)) **b** _c_ `d` # e ![f](x)"
 UNSEEN = re.compile(f"[{HIDDEN}]")
 
 # A view; the paths whose answers are changed; the members in which a text is planted, each of which the view shows.
@@ -62,7 +63,7 @@ ONE = {  # of each list that may be empty, by the end of its path and its member
 
 
 def planted(name):
-    return f"{name.upper()}{HIDDEN}"
+    return f"{name.upper()}{HIDDEN}{MARKUP}"
 
 
 def plant(value, names):
@@ -116,8 +117,10 @@ def test_a_strangers_text_has_nothing_hidden_wherever_it_is_shown(console, open_
         page.get_by_role("button", name="Look at").click()
 
     for name in names:
-        expect(page.locator("body")).to_contain_text(f"{name.upper()}{WRITTEN}")
+        expect(page.locator("body")).to_contain_text(f"{name.upper()}{WRITTEN}{MARKUP}")
     assert UNSEEN.findall(shown(page)) == []
+    assert page.locator("#main img, #main em, #main [href^='javascript' i], #main [onerror]").count() == 0
+    assert page.locator("#main").get_by_text("b", exact=True).count() == 0  # no text of ours is that alone
     page.unroute_all(behavior="ignoreErrors")  # some pages look again and again
 
 

@@ -10,6 +10,7 @@ from local.gateway.lambdas.variables import ROOT
 from piecework.errors import SettingsError
 from piecework.ops.console.files import ConsoleFiles, serve_files
 from piecework.ops.console.policy import headers
+from piecework.ops.status import QUEUES
 from tests.support.ops.console_files import OURS, needed
 from tests.support.ops.requests import an_event
 from tests.support.runtime.runtime_handlers import Context, Lines
@@ -238,3 +239,9 @@ def test_the_document_says_how_many_files_a_first_view_needs():
     ]
 
     assert said == {view: len(needed(view)) for view in views}
+
+
+def test_the_console_says_of_every_queue_what_it_is_for():
+    known = re.findall(r"^  (\w+): \{ what: \".+\", after: \".+\" \},$", OURS["parts/queues.js"].decode(), re.MULTILINE)
+
+    assert sorted(known) == sorted(QUEUES)

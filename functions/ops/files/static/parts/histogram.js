@@ -28,9 +28,11 @@ const total = ({ parts }) => parts.reduce((sum, { size }) => sum + size, 0);
 
 /** @param {Bar} bar @param {number} highest */
 function drawn({ parts }, highest) {
+  const seen = parts.filter(({ size }) => size > 0).map(({ tone, size }) => ({ tone, size: Math.max(LEAST, (size / highest) * 100) }));
+  const room = Math.max(100, seen.reduce((sum, { size }) => sum + size, 0));
   let ground = 100;
-  return html`<svg aria-hidden="true" focusable="false">${parts.filter(({ size }) => size > 0).map(({ tone, size }) => {
-    const height = Math.max(LEAST, (size / highest) * 100);
+  return html`<svg aria-hidden="true" focusable="false">${seen.map(({ tone, size }) => {
+    const height = (size / room) * 100;
     ground -= height;
     return html`<svg><rect data-tone=${tone} x="6%" width="88%" y=${`${ground.toFixed(2)}%`} height=${`${height.toFixed(2)}%`}></rect></svg>`;
   })}</svg>`;
