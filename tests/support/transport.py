@@ -14,7 +14,8 @@ from piecework.aws.transport.sqs import SQS
 from piecework.aws.transport.ssm import SSM
 from tests.support.misbehaving import Misbehaving, answer
 
-READ_SECONDS = 0.3
+READ_SECONDS = 4.0  # a crowded machine may need long for an answer
+SILENT_SECONDS = 0.3  # where the server does not answer
 GET = {"TableName": "t", "Key": {"pk": {"S": "p"}}}
 KEYS = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-central-1"}
 
@@ -28,11 +29,18 @@ def refused(code: str, status: int = 400, *lines: str, **more: object) -> bytes:
 class Here:
     """Clients of one server."""
 
-    def __init__(self, server: Misbehaving, now=time.time, limit: int = 1024 * 1024, **env: str) -> None:
+    def __init__(
+        self,
+        server: Misbehaving,
+        now=time.time,
+        limit: int = 1024 * 1024,
+        read_seconds: float = READ_SECONDS,
+        **env: str,
+    ) -> None:
         self.env = {**KEYS, "AWS_ENDPOINT_URL": server.url, **env}
         self.pauses: list[float] = []
         self.credentials = Credentials(self.env, now)
-        limits = Limits(1.0, READ_SECONDS, limit)
+        limits = Limits(1.0, read_seconds, limit)
         self.caller = Caller(self.env, self.credentials, limits, Clock(now), self.pauses.append)
         self.dynamodb = DynamoDB(self.caller, self.env)
         self.cloudwatch = CloudWatch(self.caller, self.env)

@@ -97,7 +97,7 @@ def test_duplicate_while_running(runtime):
 
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(execute, runtime, request)
-        time.sleep(1)
+        wait_until(lambda: runtime.runs(request["execution_id"]) == 1)
         begun = time.monotonic()
         second = threads.submit(execute, runtime, request).result()
         waited = time.monotonic() - begun

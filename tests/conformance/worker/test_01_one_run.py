@@ -1,7 +1,6 @@
 """One live run of an attempt: what a request that has no more time does with the run it waits for (4.1, 4.2)."""
 
 import threading
-import time
 
 import pytest
 
@@ -10,6 +9,7 @@ from piecework.extend.executors import Outcome
 from piecework.worker.record.executions import Moved
 from piecework.worker.record.states import State
 from piecework.worker.task.bounding import in_thread
+from tests.support.machine import wait_until
 from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
 
 pytestmark = pytest.mark.inside("runs the worker's own parts over stores and clocks of the test's")
@@ -66,14 +66,6 @@ def leave_in_a_step(stage: Stage, stepped: Stepped, contract):
     return answer
 
 
-def wait_for(condition) -> None:
-    for _ in range(200):
-        if condition():
-            return
-        time.sleep(0.02)
-    pytest.fail("nothing came of it")
-
-
 def test_a_run_that_was_left_in_a_step_hands_over_before_the_next_one(stub):
     stage = Stage(stub, ports={"bounded": patient_for(0.2)})
     contract, stepped = stage.contract(), Stepped(slow=1)
@@ -81,7 +73,7 @@ def test_a_run_that_was_left_in_a_step_hands_over_before_the_next_one(stub):
     leave_in_a_step(stage, stepped, contract)
     stage.settle_down()  # whoever looks meanwhile lets the run alone
     stepped.release.set()
-    wait_for(lambda: stage.queue)
+    wait_until(lambda: stage.queue)
     stage.settle_down()
 
     assert stepped.begun == [0, 1, 2, 3]
@@ -101,7 +93,7 @@ def test_a_run_without_steps_that_was_left_ends_by_itself_and_is_settled_by_the_
     answer = stage.post(contract, BODY, stage.pay(contract))
     stage.settle_down()
     release.set()
-    wait_for(lambda: stage.queue)
+    wait_until(lambda: stage.queue)
     stage.settle_down()
 
     assert answer.status == 202 and len(stage.runs) == 1

@@ -14,7 +14,7 @@ from piecework.aws.transport.endpoints import origin_of
 from piecework.aws.transport.failures import NoAnswer, NotConfigured, ServiceRefused
 from piecework.errors import Unavailable
 from tests.support.misbehaving import CLOSE, HANG, RESET, answer, misbehaving
-from tests.support.transport import KEYS, Here, refused
+from tests.support.transport import KEYS, READ_SECONDS, SILENT_SECONDS, Here, refused
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -66,7 +66,7 @@ class TestAnswersThatAimAtUs:
     @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
     def test_one_is_no_answer_and_is_asked_for_again(self, hostile):
         with misbehaving(hostile, answer(b'{"Item":{}}')) as server:
-            here = Here(server)
+            here = Here(server, read_seconds=SILENT_SECONDS if HANG in hostile else READ_SECONDS)
             assert here.get() == {"Item": {}}
         assert len(server.requests) == 2 and len(here.pauses) == 1
 
@@ -87,7 +87,7 @@ class TestAnswersThatAimAtUs:
     def test_whatever_drips_has_an_end(self, beginning):
         drip = [beginning, *[each for _ in range(40) for each in (b"1", 0.1)]]
         with misbehaving(drip) as server, pytest.raises(NoAnswer, match="TimeoutError"):
-            Here(server).get()
+            Here(server, read_seconds=SILENT_SECONDS).get()
         assert len(server.requests) == 3
 
     def test_an_interim_answer_before_an_error_is_passed_over(self):

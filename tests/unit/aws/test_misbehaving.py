@@ -31,7 +31,7 @@ from piecework.aws.transport.failures import NoAnswer, NotConfigured, ServiceRef
 from piecework.aws.transport.retries import COST, COST_OF_SILENCE, TOKENS
 from piecework.errors import SettingsError, Unavailable
 from tests.support.misbehaving import CLOSE, HANG, RESET, Misbehaving, answer, misbehaving
-from tests.support.transport import GET, KEYS, Here, refused
+from tests.support.transport import GET, KEYS, SILENT_SECONDS, Here, refused
 
 OK = answer(b'{"Item":{"pk":{"S":"p"}}}')
 
@@ -85,12 +85,12 @@ class TestWhatIsSentAgain:
     @pytest.mark.parametrize("silent", [HANG, [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{", HANG]])
     def test_silence_is_not_waited_for(self, silent):
         with misbehaving(silent, OK) as server:
-            assert Here(server).get()["Item"]
+            assert Here(server, read_seconds=SILENT_SECONDS).get()["Item"]
 
     def test_a_dripping_answer_has_an_end(self):
         drip = [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[each for _ in range(40) for each in (b"x", 0.1)]]
         with misbehaving(drip) as server, pytest.raises(NoAnswer, match="TimeoutError"):
-            Here(server).get()
+            Here(server, read_seconds=SILENT_SECONDS).get()
         assert len(server.requests) == 3
 
     def test_a_transaction_is_sent_again_with_its_token(self):
@@ -150,7 +150,7 @@ class TestWhatIsSentAgain:
     def test_silence_costs_more_of_the_budget(self):
         assert COST_OF_SILENCE > COST
         with misbehaving(HANG, OK) as server:
-            here = Here(server)
+            here = Here(server, read_seconds=SILENT_SECONDS)
             here.get()
             assert here.caller._budget._left == TOKENS  # what the repetition took came back with the answer
 

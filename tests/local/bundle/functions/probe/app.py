@@ -14,6 +14,8 @@ def handler(event, context):
         wish = json.loads(text)
     except ValueError:
         wish = {}
+    if "begin" in wish:
+        Path(wish["begin"]).touch()
     if "sleep" in wish:
         time.sleep(wish["sleep"])
     if "touch" in wish:
