@@ -63,7 +63,7 @@ def test_runners_and_tools_are_shown_and_what_strangers_write_is_text(kernel, op
         expect(row).to_contain_text("none")  # no job
 
         page.get_by_role("link", name="Tools", exact=True).click()
-        page.get_by_label("Name, or what stands before").fill("geo")
+        page.get_by_label("Name, or its beginning").fill("geo")
         page.get_by_role("button", name="Filter").click()
         expect(page).to_have_url(f"{page.url.partition('?')[0]}?show=tools&prefix=geo")
         page.reload()

@@ -218,7 +218,7 @@ def test_a_webhook_is_sent_again_with_a_reason(console, open_console, door):
     page.get_by_role("dialog").get_by_label("Reason").fill("their server is back")
     page.get_by_role("dialog").get_by_role("button", name="Send again").click()
 
-    expect(page.get_by_text("It was given_up, and is asked to be sent again")).to_be_visible()
+    expect(page.get_by_text("It was given_up, and will be sent again")).to_be_visible()
     expect(row).to_contain_text("pending")
     [kept] = [one for one in door.get("/ops/records").json()["items"] if one["target"] == f"{paid}/{EVENT}"]
     assert (kept["by"], kept["reason"]) == ("local", "their server is back")
@@ -304,12 +304,12 @@ def test_hired_work_is_found_filtered_and_kept_in_the_address(console, open_cons
     expect(page.get_by_role("link", name=contracts["paid"])).to_have_count(0)
     page.reload()
     expect(page.get_by_label("Payment")).to_have_value("unresolved")
-    page.get_by_label("In doubt alone").check()
+    page.get_by_label("Only in doubt").check()
     expect(page.get_by_role("link", name=contracts["doubt"])).to_be_visible()
 
     watch.allow("404")  # the contract has no task
     page.get_by_role("searchbox").fill(contracts["signed"])
     page.keyboard.press("Enter")
-    expect(page.get_by_text("There is no task of this contract")).to_be_visible()
+    expect(page.get_by_text("This contract has no task")).to_be_visible()
     page.get_by_role("link", name="Contracts", exact=True).click()
     expect(page.get_by_role("row").filter(has_text=contracts["signed"])).to_contain_text("SIGNED")

@@ -75,7 +75,7 @@ def test_a_verdict_stands_in_the_list_and_beside_the_piece_of_its_execution(cons
     expect(row).to_contain_text(given["verification_status"])
     expect(page.get_by_role("region", name="Reasons")).to_contain_text("the output fits its schema")
     page.get_by_label("Status").select_option("failed")
-    expect(page.get_by_text(re.compile("No verdict is like that|None in this stretch"))).to_be_visible()
+    expect(page.get_by_text(re.compile("No verdict matches|None in this stretch"))).to_be_visible()
     page.reload()
     expect(page.get_by_label("Status")).to_have_value("failed")
 

@@ -16,7 +16,7 @@ def test_the_list_renews_itself_and_its_filters_outlive_a_reload(desk, open_cons
     page = open_console("/executions")
     page.get_by_label("Agent").fill(desk.named("shop"))
     page.get_by_label("Agent").press("Enter")
-    expect(page.get_by_text("No execution is like that")).to_be_visible()
+    expect(page.get_by_text("No execution matches")).to_be_visible()
 
     work = desk.work("shop")
     row = page.get_by_role("row").filter(has_text=work.id)
@@ -25,7 +25,7 @@ def test_the_list_renews_itself_and_its_filters_outlive_a_reload(desk, open_cons
     work.step("pay.refund", remote=False)
     expect(row).to_contain_text("a person", timeout=8_000)
     page.get_by_label("Status").select_option("running")
-    expect(page.get_by_text("No execution is like that")).to_be_visible()
+    expect(page.get_by_text("No execution matches")).to_be_visible()
     page.reload()
     expect(page.get_by_label("Status")).to_have_value("running")
     expect(page.get_by_label("Agent")).to_have_value(desk.named("shop"))
@@ -33,7 +33,7 @@ def test_the_list_renews_itself_and_its_filters_outlive_a_reload(desk, open_cons
     expect(row).to_be_visible()
     page.get_by_label("Created from").fill("2031-05-06T07:08:09")
     page.get_by_role("button", name="Filter").click()
-    expect(page.get_by_text("No execution is like that")).to_be_visible()
+    expect(page.get_by_text("No execution matches")).to_be_visible()
     page.reload()
     expect(page.get_by_label("Created from")).to_have_value("2031-05-06T07:08:09")
 
@@ -69,6 +69,35 @@ def test_a_list_of_several_pages_is_renewed_at_its_head_alone(console, open_cons
     first = [row(number) for number in range(300, 250, -1)]  # nothing joins them to what is shown
     expect(shown).to_have_count(50, timeout=8_000)
     expect(page.get_by_role("button", name="Load more")).to_be_visible()
+
+
+def test_several_labels_must_all_match_and_are_all_counted_before_a_cancel(desk, open_console):
+    mark = desk.mark
+    both = desk.work("shop", labels={"team": mark, "env": "a:b"})
+    one = desk.work("shop", labels={"team": mark, "env": "c"})
+    page = open_console("/executions")
+    page.get_by_label("Label").fill(f"team:{mark}")
+    page.get_by_label("Label").press("Enter")
+    rows = page.get_by_role("row")
+    expect(rows.filter(has_text=one.id)).to_be_visible()
+    page.get_by_label("and also").fill("env:a:b")
+    page.get_by_label("and also").press("Enter")
+
+    expect(rows.filter(has_text=one.id)).to_have_count(0)
+    expect(rows.filter(has_text=both.id)).to_be_visible()
+    page.reload()
+    expect(rows.filter(has_text=both.id)).to_be_visible()
+    fields = page.get_by_role("form", name="Filters").locator("input[name=label]")
+    assert [field.input_value() for field in fields.all()] == [f"team:{mark}", "env:a:b", ""]
+    page.get_by_role("button", name="Cancel these…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Cancel 1 execution")
+    expect(dialog).to_contain_text(f"label team:{mark}")
+    expect(dialog).to_contain_text("label env:a:b")
+    dialog.get_by_label("Type 1 to confirm").fill("1")
+    dialog.get_by_role("button", name="Cancel them").click()
+    expect(page.get_by_text("1 execution is cancelled")).to_be_visible()
+    assert (both.status, one.status) == ("cancelled", "running")
 
 
 def test_many_are_cancelled_once_their_number_is_typed_in(desk, open_console):
@@ -122,7 +151,7 @@ def test_a_large_number_is_cancelled_part_by_part_and_never_more_than_was_counte
     page.get_by_role("button", name="Cancel them").click()
 
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text(
-        "200 are cancelled. More fit now", timeout=15_000
+        "200 executions are cancelled. More match now", timeout=15_000
     )
     which = {"status": "running", "agent_id": "nobody"}
     assert [body.get("confirm") for body in sent if "confirm" in body] == [250, 150]

@@ -120,7 +120,7 @@ def test_a_hidden_page_has_no_stream_and_misses_nothing(console, desk, open_cons
 
     with page.expect_event("requestfailed", lambda request: request.url.endswith("/stream")):  # it is closed
         hide(page)
-    standing(page, "Rests while")
+    standing(page, "Paused while")
     opened = []
     page.on("request", lambda request: opened.append(request.url))
     desk.signal(work.id, "note", payload="unseen")
@@ -287,6 +287,22 @@ def test_ten_thousand_events_are_read_in_pages_and_scrolled_without_a_stutter(co
     expect(lane(page, "tool-4998")).to_be_visible()
     assert page.locator("#main .row").count() < 300
     assert longest < 500, longest  # of a shared machine; a stutter is seconds
+
+
+def test_the_table_shows_a_part_at_first_and_then_all(console, open_console):
+    asked = {"tool_id": "t", "tool_version": 0, "arguments": {}, "max_attempts": 1, "attempt": 1, "deadline": ""}
+    begin = (0, "execution.created", {"agent_id": "writer", "input": 1, "labels": {}})
+    steps = [(number, "step.created", {**asked, "tool_id": f"tool-{number}"}, f"s{number}") for number in range(502)]
+    page = open_console()
+    answer_with(page, a_log(begin, *steps, (600, "execution.completed", {"output": 1})))
+    page.goto(f"{console.url}/console/executions/{EXECUTION}?view=table")
+
+    rows = page.get_by_role("region", name="Steps as a table").locator("tbody tr")
+    expect(page.get_by_text("The first 500 of 503 rows.")).to_be_visible()
+    expect(rows).to_have_count(500)
+    page.get_by_role("button", name="Show 3 more").click()
+    expect(rows).to_have_count(503)
+    expect(page.get_by_text("The first 500")).to_have_count(0)
 
 
 def test_both_pages_fit_a_phone(console, desk, open_console):

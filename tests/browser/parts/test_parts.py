@@ -176,6 +176,16 @@ def test_amounts_are_exact(page, atomic, decimals, shown):
     )
 
 
+def test_numbers_agree_with_their_words(page):
+    body = """
+      const { counted, form } = exports;
+      const sizes = [counted(0, "execution"), counted(1, "execution"), counted(1200, "reply", "replies")];
+      return [...sizes, form(1, "waits", "wait")];
+    """
+
+    assert asked(page, "format.js", body) == ["0 executions", "1 execution", "1\u202f200 replies", "waits"]
+
+
 def test_sums_are_exact_of_one_network_each_and_say_what_they_lack(page):
     rows = [("a", "9007199254740993"), ("b", "7"), ("a", "9007199254740994"), ("a", None), ("b", "1e9")]
     given = [{"network": network, "atomic": atomic} for network, atomic in rows]

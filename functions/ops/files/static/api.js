@@ -17,7 +17,7 @@ export class ApiError extends Error {
   }
 }
 
-/** @typedef {Record<string, string | number | null | undefined>} Query */
+/** @typedef {Record<string, string | number | null | undefined | string[]>} Query */
 
 /** Read JSON: get("pieces", { state: "failed" }). @param {string} path @param {Query} [query] @param {AbortSignal} [signal] */
 export async function get(path, query = {}, signal) {
@@ -56,10 +56,13 @@ export async function post(path, body, signal) {
   });
 }
 
+/** Names and values of a query, without those that are empty. @param {Query} query */
+export const pairsOf = (query) => Object.entries(query).flatMap(([name, value]) => [value].flat().filter((each) => each != null && each !== "").map((each) => [name, String(each)]));
+
 /** The whole address of a path under /ops. @param {string} path @param {Query} [query] */
 export function address(path, query = {}) {
   const url = new URL(path, OPS);
-  for (const [name, value] of Object.entries(query)) if (value != null && value !== "") url.searchParams.set(name, String(value));
+  for (const [name, value] of pairsOf(query)) url.searchParams.append(name, value);
   return url;
 }
 

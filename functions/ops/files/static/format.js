@@ -52,13 +52,19 @@ export function bytes(count) {
   if (!Number.isFinite(size) || size < 0) return String(count);
   const power = size < 1_000 ? 0 : Math.min(Math.floor(Math.log10(size) / 3), 4);
   const text = power ? `${(size / 1_000 ** power).toPrecision(3)} ${["B", "kB", "MB", "GB", "TB"][power]}` : `${size} B`;
-  return html`<span title=${`${size} bytes`}>${text}</span>`;
+  return html`<span title=${counted(size, "byte")}>${text}</span>`;
 }
 
 /** A count with thousands apart; null is not known. @param {number | null | undefined} value */
 export function count(value) {
   return value == null ? html`<span class="quiet" title="not known">?</span>` : value.toLocaleString("en").replaceAll(",", "\u202f");
 }
+
+const plurals = new Intl.PluralRules("en");
+/** So many of something: counted(1, "execution") is "1 execution". @param {number} value @param {string} one @param {string} [more] */
+export const counted = (value, one, more = `${one}s`) => `${value.toLocaleString("en").replaceAll(",", "\u202f")} ${form(value, one, more)}`;
+/** The form of a word beside a number: form(2, "waits", "wait"). @param {number} value @param {string} one @param {string} more */
+export const form = (value, one, more) => (plurals.select(value) === "one" ? one : more);
 
 /** An age in whole seconds; null is not known. @param {number | null | undefined} seconds */
 export const age = (seconds) => (seconds == null ? count(null) : html`${count(seconds)} s`);

@@ -1,5 +1,6 @@
 // @ts-check
 /** Addresses and pages: the History API, one page at a time, the focus on what is new. */
+import { pairsOf } from "./api.js";
 import * as auth from "./auth.js";
 import { refreshTimes } from "./format.js";
 import { LoadError } from "./load.js";
@@ -22,10 +23,11 @@ export const CONSOLE = new URL("../../", import.meta.url).pathname; // ends with
  */
 
 /** The address of a view: link("/pieces", { state: "failed" }). Give parts that are not constants through `part`.
- * @param {string} path @param {Record<string, string | number | null | undefined>} [query] */
+ * A member with several values stands there as often.
+ * @param {string} path @param {import("./api.js").Query} [query] */
 export function link(path, query = {}) {
   const asked = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) if (value != null && value !== "") asked.set(name, String(value));
+  for (const [name, value] of pairsOf(query)) asked.append(name, value);
   return `${CONSOLE}${path.slice(1)}${asked.size ? `?${asked}` : ""}`;
 }
 

@@ -2,6 +2,7 @@
 /** Who works: agents with their connections and pauses, runners with their jobs, and the tools that runners offer. */
 import { get, post } from "../api.js";
 import { can } from "../auth.js";
+import { counted } from "../format.js";
 import { again } from "../parts/again.js";
 import { name } from "../parts/arguments.js";
 import { askReason } from "../parts/dialog.js";
@@ -25,7 +26,7 @@ const KINDS = /** @type {Record<string, { name: string, draw: (items: any[], act
   agents: {
     name: "Agents",
     draw: (items, acts) => each(items, (agent) => agent.agent_id, (agent) => agentCard(agent, acts)),
-    none: () => empty("No agent has connected", html`An agent opens <code>GET /v0/agents/stream</code>; one of the executors' layer is registered by its name.`),
+    none: () => empty("No agent has connected", html`An agent opens <code>GET /v0/agents/stream</code>; one in the executors' layer is listed by its name.`),
   },
   runners: {
     name: "Runners",
@@ -98,8 +99,8 @@ function view(kind, prefix, one, state, acts) {
       ([name, each]) => html`<a href=${link("/agents", { show: name === "agents" ? null : name })} aria-current=${name === kind ? "page" : null}>${each.name}</a>`,
     )}</p>
     ${kind === "tools" ? html`<form class="filters" aria-label="Filters" @submit=${filter}>
-      <label>Name, or what stands before its . or _ <input name="prefix" value=${prefix} maxlength="256" autocomplete="off" spellcheck="false"></label><button>Filter</button></form>` : null}
-    ${one ? html`<p class="quiet">${name(one)} alone. <a href=${link("/agents", { show: kind === "agents" ? null : kind })}>Look at all</a>.</p>` : null}
+      <label>Name, or its beginning up to a . or _ <input name="prefix" value=${prefix} maxlength="256" autocomplete="off" spellcheck="false"></label><button>Filter</button></form>` : null}
+    ${one ? html`<p class="quiet">Only ${name(one)}. <a href=${link("/agents", { show: kind === "agents" ? null : kind })}>Look at all</a>.</p>` : null}
     ${problem ? failure(problem, acts.look) : null}
     ${isThere && !items.length && !next ? (one ? unknown(one) : KINDS[kind].none()) : KINDS[kind].draw(items, acts)}
     ${next ? html`<p class="more"><button type="button" @click=${acts.more}>Load more</button></p>` : null}`;
@@ -136,7 +137,7 @@ function agentCard(agent, acts) {
       : html`<span class="quiet">Last paused by ${name(pause.by)} ${moment(pause.at)}: <span class="said">${pause.reason}</span>;
           resumed by ${name(pause.resumed_by)} ${moment(pause.resumed_at)}: <span class="said">${pause.resumed_reason}</span></span>`}</p>`}
     <dl class="facts">
-      <div><dt>waiting</dt><dd>${waiting}${more_waiting ? " or more" : ""} executions</dd></div>
+      <div><dt>waiting</dt><dd>${more_waiting ? `${waiting} or more executions` : counted(waiting, "execution")}</dd></div>
       ${hosted && html`<div><dt>hosted work</dt><dd>${work(hosted)}</dd></div>`}
     </dl>
     ${consumers.length ? table({

@@ -99,7 +99,7 @@ async function answer(approval, approved, reason, signal) {
   const path = `kernel/executions/${part(approval.execution_id)}/approvals/${part(approval.step_id)}`;
   try {
     const told = await post(path, reason ? { approved, reason } : { approved }, signal);
-    return outcome(approval, told.already ? "Your same answer stood already." : `You ${said(approved)} it.`, true);
+    return outcome(approval, told.already ? "You had given this answer already." : `You ${said(approved)} it.`, true);
   } catch (error) {
     const isStanding = error instanceof ApiError && typeof error.details?.approved === "boolean";
     const isUnknown = error instanceof ApiError && (error.status === 0 || error.status >= 500);

@@ -1,7 +1,7 @@
 // @ts-check
 /** One execution: what it waits for, its time as a waterfall while it happens, its log, and what one can do about it. */
 import { address, exactly, getExact, part } from "../api.js";
-import { count, exact, id, time } from "../format.js";
+import { count, counted, exact, id, time } from "../format.js";
 import { again } from "../parts/again.js";
 import { badge, copy, empty, facts, json } from "../parts/show.js";
 import { table } from "../parts/table.js";
@@ -17,7 +17,7 @@ const PAGE = 1_000; // events that are read at once
 const TICK_MS = 1_000; // between two places of the line that is now
 const FRESH_MS = 2_000; // at least, between two looks at what it waits for
 const AGAIN_MS = 15_000; // between looks that no event has asked for: an agent may have connected, where one is needed
-const MOST_ROWS = 500; // of the table
+const MOST_ROWS = 500; // of the table, and again with each press of its button
 const SUMMARY = 200; // characters
 
 /** @typedef {import("#ops").KernelExecution} Execution */
@@ -34,15 +34,16 @@ const SUMMARY = 200; // characters
  * @property {string} step the row that is chosen
  * @property {number} event the sequence of the event that is chosen
  * @property {boolean} isTable
+ * @property {number} rows of the table that are shown
  * @property {boolean} isTrue drawn true to scale, nothing folded
- * @typedef {Partial<Pick<Seen, "step" | "event" | "isTable" | "isTrue">>} Choice
+ * @typedef {Partial<Pick<Seen, "step" | "event" | "isTable" | "rows" | "isTrue">>} Choice
  */
 const STREAMS = /** @type {Record<Seen["stream"], string>} */ ({
   loading: "Its log is read…",
   connecting: "Connecting to what happens…",
   live: "Live: what happens is shown as it happens.",
   broken: "The connection broke. It is opened again by itself; nothing is lost meanwhile.",
-  resting: "Rests while this page is hidden.",
+  resting: "Paused while this page is hidden.",
   over: "It has ended.",
   refused: "The door does not show what happens from now on. Load the page again.",
 });
@@ -54,7 +55,7 @@ export async function open({ params, query, signal, show }) {
   const timeline = new Timeline();
   const execution = /** @type {Execution} */ (await getExact(path, {}, signal));
   /** @type {Seen} */
-  const seen = { execution, texts: texts(execution), events: [], timeline, stream: "loading", breaks: 0, step: query.step ?? "", event: Number(query.event) || 0, isTable: query.view === "table", isTrue: query.scale === "true" };
+  const seen = { execution, texts: texts(execution), events: [], timeline, stream: "loading", breaks: 0, step: query.step ?? "", event: Number(query.event) || 0, isTable: query.view === "table", rows: MOST_ROWS, isTrue: query.scale === "true" };
   const last = () => seen.events.at(-1)?.sequence ?? 0;
   const draw = once(() => signal.aborted || show(view(seen, choose, reload), `Execution ${execution.id}`));
   const watching = new AbortController(); // until one leaves, or it has ended
@@ -168,7 +169,7 @@ function view(seen, choose, reload) {
   return html`
     <h1>Execution ${badge(state)}</h1>
     <p role="status" class="stream" data-state=${stream}>${STREAMS[stream]}
-      ${seen.breaks && stream !== "over" ? html`<span class="quiet">It broke ${count(seen.breaks)}× so far.</span>` : null}</p>
+      ${seen.breaks && stream !== "over" ? html`<span class="quiet">It broke ${counted(seen.breaks, "time")} so far.</span>` : null}</p>
     ${verbs({ execution, state, awaited: timeline.awaited, reload })}
     ${waits(seen)}
     ${about(execution)}
@@ -179,7 +180,7 @@ function view(seen, choose, reload) {
         True to scale</label> <span class="hint">Otherwise long waits are folded.</span></p>
       ${row ? chosen(row, timeline.ends ?? now, () => choose({ step: "" })) : null}
       <details .open=${seen.isTable} @toggle=${(/** @type {any} */ event) => event.target.open !== seen.isTable && choose({ isTable: event.target.open })}>
-        <summary>As a table</summary>${seen.isTable ? listed(timeline, timeline.ends ?? now) : null}</details>
+        <summary>As a table</summary>${seen.isTable ? listed(timeline, timeline.ends ?? now, seen.rows, (rows) => choose({ rows })) : null}</details>
     </section>
     ${seen.texts}
     ${log(seen, row, choose)}`;
@@ -218,7 +219,7 @@ function about({ id: own, agent_id, labels, created_at, updated_at, again_of, fo
 function hosted({ progress, tokens }) {
   if (!progress && !tokens) return null;
   return html`<section aria-labelledby="run"><h2 id="run">Hosted run</h2>
-    ${progress ? html`<p><progress max="100" value=${progress.pct} aria-label="Progress"></progress> ${progress.pct} % <span class="said">${progress.text}</span></p>` : null}
+    ${progress ? html`<p><progress max="100" value=${progress.pct} aria-label="Progress"></progress> ${progress.pct}% <span class="said">${progress.text}</span></p>` : null}
     ${tokens ? facts(Object.entries(tokens).map(([name, value]) => /** @type {[string, unknown]} */ ([name.replaceAll("_", " "), typeof value === "number" ? count(value) : told(value)]))) : null}
   </section>`;
 }
@@ -239,8 +240,9 @@ function chosen(row, until, close) {
     <p class="verbs"><button type="button" @click=${close}>Close</button></p></section>`;
 }
 
-/** The waterfall as a table. @param {Timeline} timeline @param {number} until */
-function listed({ rows }, until) {
+/** The waterfall as a table, a part of it at first. @param {Timeline} timeline @param {number} until @param {number} shown
+ * @param {(rows: number) => void} show */
+function listed({ rows }, until, shown, show) {
   return html`${table({
     name: "Steps as a table",
     heads: ["what", "name", "state", "began", "waited", "worked", "attempt", "note"],
@@ -251,8 +253,9 @@ function listed({ rows }, until) {
       const state = standing(row, until).replace(/, [^,]*$/, "");
       return [row.what, html`<code class="id">${row.name}</code>`, state, row.spans[0] ? exact(row.spans[0].from) : "–", lasting(waited), lasting(worked), row.attempt, html`<span class="said">${row.note || "–"}</span>`];
     },
-  }, rows.slice(0, MOST_ROWS))}
-  ${rows.length > MOST_ROWS ? html`<p class="quiet">The first ${count(MOST_ROWS)} of ${count(rows.length)}. The log below has all.</p>` : null}`;
+  }, rows.slice(0, shown))}
+  ${rows.length > shown ? html`<p class="more">The first ${count(shown)} of ${counted(rows.length, "row")}.
+    <button type="button" @click=${() => show(shown + MOST_ROWS)}>Show ${count(Math.min(MOST_ROWS, rows.length - shown))} more</button></p>` : null}`;
 }
 
 /** The log; of the chosen step alone, where one is chosen. @param {Seen} seen @param {Row | undefined} row
@@ -261,7 +264,7 @@ function log({ events, event, timeline }, row, choose) {
   const shown = row?.step ? events.filter(({ step_id }) => step_id === row.step) : events;
   const found = events[event - 1];
   return html`<section aria-labelledby="log"><h2 id="log">Log</h2>
-    <p class="quiet">${count(shown.length)} ${shown.length === 1 ? "event" : "events"}${row?.step ? ` of the chosen step, of ${events.length} in all` : ""}. Choose one to see it whole.</p>
+    <p class="quiet">${counted(shown.length, "event")}${row?.step ? ` of the chosen step, of ${counted(events.length, "event")} in all` : ""}. Choose one to see it whole.</p>
     <pw-rows class="log" follow aria-label="Events" .items=${shown} .itemkey=${(/** @type {Event} */ each) => each.sequence}
       .row=${(/** @type {Event} */ each) => entry(each, timeline.begins, each.sequence === event, choose)}></pw-rows>
     ${found ? json(found, `event ${found.sequence}`) : null}</section>`;

@@ -102,7 +102,7 @@ async function forget(execution, reload) {
         const { forgotten } = /** @type {Execution} */ (await post(`${path(execution)}/forget`, { reason }));
         if (forgotten?.complete) return toast("It is forgotten");
       }
-      throw new Error("Some is left to erase: forget it again.");
+      throw new Error("Something is left to erase: forget it again.");
     },
   });
   if (done) reload();

@@ -2,7 +2,7 @@
 /** Executions: the list and its filters, which are in the address; what is new comes by itself while one looks. */
 import { ApiError, get, part, post } from "../api.js";
 import { can } from "../auth.js";
-import { id, time } from "../format.js";
+import { counted, form, id, time } from "../format.js";
 import { again } from "../parts/again.js";
 import { ask } from "../parts/dialog.js";
 import { overTime } from "../parts/histogram.js";
@@ -16,12 +16,13 @@ export const title = "Executions";
 const AGAIN_MS = 5_000; // between looks at the newest page
 const OPEN = ["pending", "running", "blocked"];
 const STATES = [...OPEN, "completed", "failed", "cancelled"];
-const FILTERS = ["status", "agent_id", "label", "created_after", "created_before"];
+const MOST_LABELS = 8; // that have a field
 const LOOKS = 10; // at a count that lags behind
 const PAUSE_MS = 500;
 
 /** @typedef {import("#ops").KernelExecutions["executions"][number]} Row */
 /** @typedef {import("#ops").KernelCancellable} Cancellable */
+/** @typedef {{ status: string, agent_id: string, label: string[], created_after: string, created_before: string }} Asked all that is given must hold */
 /**
  * @typedef {object} Listed
  * @property {Row[]} rows
@@ -33,7 +34,9 @@ const PAUSE_MS = 500;
 
 /** @param {import("../router.js").Place} place */
 export async function open({ query, show, signal }) {
-  const asked = Object.fromEntries(FILTERS.map((name) => [name, query[name] ?? ""]));
+  const { status = "", agent_id = "", created_after = "", created_before = "" } = query;
+  const label = new URLSearchParams(location.search).getAll("label").filter(Boolean);
+  const asked = { status, agent_id, label, created_after, created_before };
   /** @type {Listed} */
   const listed = { rows: [], next: "", pages: 0, isBusy: true, error: null };
   const draw = () => show(view(asked, listed, more, look));
@@ -82,7 +85,7 @@ function extend(listed, { executions, next_cursor }) {
 /** @param {Row} row @param {Row} than */
 const isOlder = (row, than) => row.created_at < than.created_at || (row.created_at === than.created_at && row.id < than.id);
 
-/** @param {Record<string, string>} asked @param {Listed} listed @param {() => void} more @param {() => void} look */
+/** @param {Asked} asked @param {Listed} listed @param {() => void} more @param {() => void} look */
 function view(asked, listed, more, look) {
   const { rows, next, pages, isBusy, error } = listed;
   return html`<h1>Executions</h1>${filters(asked)}
@@ -93,12 +96,12 @@ function view(asked, listed, more, look) {
     ${rows.length ? table({ name: "Executions", heads: ["execution", "status", "agent", "waits for, or failed", "labels", "created", "last change"], key: (row) => row.id,
       tone: (row) => (row.status === "failed" ? "bad" : row.status === "blocked" ? "wait" : undefined), cells }, rows) : null}
     ${rows.length || next || error || (isBusy && !pages) ? null : none(asked)}
-    ${!rows.length && next ? empty("Nothing on these pages of the list", "The door reads a bounded number of rows at once. Go on for the rest.") : null}
+    ${!rows.length && next ? empty("Nothing on this part of the list", "The door reads a bounded number of rows at once. Go on for the rest.") : null}
     ${error ? failure(error, look) : null}
     <p class="more">${next ? html`<button type="button" @click=${more}>Load more</button>` : null}</p>`;
 }
 
-/** When the rows were created, by status; a bar leads to those of its time. @param {Row[]} rows @param {Record<string, string>} asked */
+/** When the rows were created, by status; a bar leads to those of its time. @param {Row[]} rows @param {Asked} asked */
 function byTime(rows, asked) {
   const came = rows.map((row) => ({ ms: Date.parse(row.created_at), state: row.status }));
   const times = came.map(({ ms }) => ms);
@@ -117,13 +120,15 @@ const cells = (row) => [
   time(Date.parse(row.updated_at)),
 ];
 
-/** @param {Record<string, string>} asked */
+/** @param {Asked} asked */
 function filters(asked) {
   const changed = (/** @type {Event} */ event) => {
     event.preventDefault();
     if (event.type === "change" && /** @type {HTMLInputElement} */ (event.target).type === "datetime-local") return; // half typed, perhaps
     const form = /** @type {HTMLFormElement} */ (/** @type {Element} */ (event.currentTarget));
-    const given = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
+    const fields = new FormData(form);
+    const given = /** @type {any} */ (Object.fromEntries([...fields].map(([name, value]) => [name, String(value).trim()])));
+    given.label = fields.getAll("label").map((value) => String(value).trim());
     for (const name of ["created_after", "created_before"]) given[name] = moment(given[name]);
     go(link("/executions", given));
   };
@@ -133,11 +138,11 @@ function filters(asked) {
       ${STATES.map((state) => html`<option value=${state} ?selected=${state === asked.status}>${state}</option>`)}
     </select></label>
     <label>Agent <input name="agent_id" value=${asked.agent_id} maxlength="256"></label>
-    <label>Label <input name="label" value=${asked.label} maxlength="512" placeholder="key:value"></label>
+    ${[...asked.label, ""].slice(0, MOST_LABELS).map((label, at) => html`<label>${at ? "and also" : "Label"} <input name="label" value=${label} maxlength="512" placeholder="key:value"></label>`)}
     <label>Created from <input name="created_after" type="datetime-local" step="1" value=${local(asked.created_after)}></label>
     <label>until <input name="created_before" type="datetime-local" step="1" value=${local(asked.created_before)}></label>
     <button>Filter</button>
-    <a href=${link("/executions")} ?hidden=${!Object.values(asked).some(Boolean)}>Clear</a>
+    <a href=${link("/executions")} ?hidden=${!isFiltered(asked)}>Clear</a>
   </form>`;
 }
 
@@ -150,20 +155,23 @@ function local(text) {
   return Number.isNaN(ms) ? "" : new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-/** @param {Record<string, string>} asked */
+/** @param {Asked} asked */
 function none(asked) {
-  if (Object.values(asked).some(Boolean)) return empty("No execution is like that", html`<a href=${link("/executions")}>Look at all executions</a>.`);
+  if (isFiltered(asked)) return empty("No execution matches", html`<a href=${link("/executions")}>Look at all executions</a>.`);
   return empty("No executions yet", html`Create one: <code>POST /v0/executions</code> at the kernel door. <code>make run</code> prints a command that does.`);
 }
 
-/** Whether the door can cancel what the filter names, and not more. @param {Record<string, string>} asked */
-const isCancellable = ({ status, agent_id, label, created_after, created_before }) =>
-  Boolean(status || agent_id || label) && (!status || OPEN.includes(status)) && !created_after && !created_before;
+/** @param {Asked} asked */
+const isFiltered = (asked) => Object.values(asked).some((value) => value.length);
 
-/** Count; then cancel exactly so many, with that number typed in. @param {Record<string, string>} asked @param {() => void} look */
+/** Whether the door can cancel what the filter names, and not more. @param {Asked} asked */
+const isCancellable = ({ status, agent_id, label, created_after, created_before }) =>
+  Boolean(status || agent_id || label.length) && (!status || OPEN.includes(status)) && !created_after && !created_before;
+
+/** Count; then cancel exactly so many, with that number typed in. @param {Asked} asked @param {() => void} look */
 async function cancelMany({ status, agent_id, label }, look) {
-  const [name, ...rest] = label.split(":");
-  const which = { ...(status && { status }), ...(agent_id && { agent_id }), ...(label && { labels: { [name]: rest.join(":") } }) };
+  const labels = Object.fromEntries(label.map((pair) => [pair.split(":")[0], pair.split(":").slice(1).join(":")]));
+  const which = { ...(status && { status }), ...(agent_id && { agent_id }), ...(label.length && { labels }) };
   let counted = /** @type {Cancellable | null} */ (null);
   try {
     counted = await count(which, "");
@@ -171,10 +179,10 @@ async function cancelMany({ status, agent_id, label }, look) {
     return toast(error instanceof Error ? error.message : String(error), "failed");
   }
   const [number, cursor] = [counted.count ?? 0, counted.cursor];
-  if (!number) return toast("No open execution is like that", "failed");
+  if (!number) return toast("No open execution matches", "failed");
   await ask({
     title: `Cancel ${many(number)}`,
-    intro: html`<p>Those that are open now and have ${Object.entries({ status, agent: agent_id, label }).filter(([, value]) => value).map(([what, value]) => html`${what} <code class="id">${value}</code> `)}</p>
+    intro: html`<p>Those that are open now and have ${[["status", status], ["agent", agent_id], ...label.map((pair) => ["label", pair])].filter(([, value]) => value).map(([what, value]) => html`${what} <code class="id">${value}</code> `)}</p>
       <p>They end for good. ${counted.more ? "There may be more, which stay: count again afterwards." : ""}</p>`,
     fields: [{ name: "number", label: `Type ${number} to confirm`, required: true, max: 10 }],
     verb: "Cancel them",
@@ -183,14 +191,14 @@ async function cancelMany({ status, agent_id, label }, look) {
     act: async (values) => {
       if (values.number.trim() !== String(number)) throw new Error(`Type ${number}: that many are counted.`);
       const done = await cancelled(which, cursor, number);
-      toast(`${many(done)} ${done === 1 ? "is" : "are"} cancelled`);
+      toast(`${many(done)} ${form(done, "is", "are")} cancelled`);
     },
   });
   look();
 }
 
 /** @param {number} number */
-const many = (number) => (number === 1 ? "1 execution" : `${number} executions`);
+const many = (number) => counted(number, "execution");
 
 /** @param {object} which @param {string} cursor @returns {Promise<Cancellable>} */
 const count = (which, cursor) => post("kernel/executions/cancel", { ...which, ...(cursor && { cursor }) });
@@ -214,5 +222,5 @@ async function shrunk(which, cursor, most, done) {
     if (found <= most) return found;
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   }
-  throw new ApiError(409, "conflict", `${done} are cancelled. More fit now than were counted: close this and count again.`);
+  throw new ApiError(409, "conflict", `${many(done)} ${form(done, "is", "are")} cancelled. More match now than were counted: close this and count again.`);
 }

@@ -74,7 +74,7 @@ function filters(asked, isDoubt) {
   return html`<form class="filters" @submit=${changed} @change=${changed} aria-label="Filters">
     ${isDoubt ? null : choice("State", "state", STATES, asked.state)}
     ${choice("Payment", "payment", PAYMENTS, asked.payment)}
-    <label><input type="checkbox" name="doubt" value="1" ?checked=${isDoubt}> In doubt alone</label>
+    <label><input type="checkbox" name="doubt" value="1" ?checked=${isDoubt}> Only in doubt</label>
     <button>Filter</button>
     <a href=${link("/hired")} ?hidden=${!asked.state && !asked.payment}>Clear</a>
   </form>`;
@@ -83,7 +83,7 @@ function filters(asked, isDoubt) {
 /** @param {{ state: string, payment: string }} asked @param {boolean} isDoubt */
 function none(asked, isDoubt) {
   if (isDoubt) return empty("No payment is in doubt", html`<a href=${link("/hired")}>Look at all tasks</a>.`);
-  if (asked.state || asked.payment) return empty("No task is like that", html`<a href=${link("/hired")}>Look at all tasks</a>.`);
+  if (asked.state || asked.payment) return empty("No task matches", html`<a href=${link("/hired")}>Look at all tasks</a>.`);
   return empty("Nobody has hired this worker yet", html`<code>make demo-hire</code> signs a contract and pays for a task.
     What is signed and not paid for is among the <a href=${link("/hired/contracts")}>contracts</a>.`);
 }
@@ -107,7 +107,7 @@ export async function openContracts({ query, show, signal }) {
         contract.source,
         id(contract.hash),
       ],
-      none: () => (state ? empty("No contract is like that", html`<a href=${link("/hired/contracts")}>Look at all contracts</a>.`)
+      none: () => (state ? empty("No contract matches", html`<a href=${link("/hired/contracts")}>Look at all contracts</a>.`)
         : empty("No contracts yet", html`A seeker registers one with <code>POST /contracts</code> at the worker door.`)),
     },
     (content) => show(html`<h1>Hired work</h1>${tabs("contracts")}

@@ -2,6 +2,7 @@
 /** The inbox: what waits for a person, what was answered. One chooses with j and k, and answers with a question before it. */
 import { getExact } from "../api.js";
 import { who } from "../auth.js";
+import { counted, form } from "../format.js";
 import { again } from "../parts/again.js";
 import { callArguments, name } from "../parts/arguments.js";
 import { empty, failure } from "../parts/show.js";
@@ -103,7 +104,7 @@ function view(state, isHistory, acts) {
       : html`You may look${who()?.name ? html`, ${who()?.name}` : null}. Answering needs the role <code>approver</code>.`}</p>`}
     ${each(state.outcomes, (found) => idOf(found.approval), news)}
     ${state.problem ? failure(state.problem, acts.look) : null}
-    <p class="unseen" role="status">${state.isThere && !isHistory ? `${state.items.length}${state.next ? " or more" : ""} wait for a person` : null}</p>
+    <p class="unseen" role="status">${state.isThere && !isHistory ? state.next ? `${state.items.length} or more calls wait for a person` : `${counted(state.items.length, "call")} ${form(state.items.length, "waits", "wait")} for a person` : null}</p>
     ${state.isThere && !state.items.length ? none(isHistory) : null}
     ${each(state.items, idOf, (one) => card(one, idOf(one) === state.chosen, isHistory, acts))}
     ${state.next ? html`<p class="more"><button type="button" @click=${acts.more}>Load more</button></p>` : null}`;

@@ -1,7 +1,7 @@
 // @ts-check
 /** Money of hired work by day: received, owed back, fees; and what is at risk now. Sums are of one network each. */
 import { get } from "../api.js";
-import { id, time } from "../format.js";
+import { counted, form, id, time } from "../format.js";
 import { inUsdc, networkName, sumsOf, usdc } from "../parts/money.js";
 import { histogram } from "../parts/histogram.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
@@ -88,8 +88,8 @@ function ofRisk({ items, isAll }) {
   return html`
     ${facts(sums.map(([network, sum]) => [networkName(network), usdc(sum)]))}
     <p><a href=${link("/hired", { doubt: 1 })}>${items.length} in doubt</a>,
-      of which <a href=${link("/hired", { payment: "unresolved" })}>${waiting} wait for an operator</a>.
-      ${isAll ? null : `There may be more: these are among the tasks of the last ${RISK_DAYS} days.`} ${without ? `The amount of ${without} is not known.` : null}</p>`;
+      of which <a href=${link("/hired", { payment: "unresolved" })}>${waiting} ${form(waiting, "waits", "wait")} for an operator</a>.
+      ${isAll ? null : `There may be more: these are among the tasks of the last ${RISK_DAYS} days.`} ${without ? `The sums lack ${counted(without, "payment")} whose amount is not known.` : null}</p>`;
 }
 
 /** Whether the day's totals are all. @param {Ledger} ledger */
@@ -98,7 +98,7 @@ function completeness({ is_complete, complete_from, without_amount }) {
   const said = is_complete === null ? ["wait", `It is not known whether this is all: ${since}.`]
     : is_complete ? ["good", `This is all: ${since}.`]
     : ["bad", `This is not all: ${complete_from ? `${since}, or the day has more rows than are shown` : "the day has more rows than are shown"}.`];
-  return html`<p class=${`said ${said[0]}`}>${said[1]} ${without_amount ? `${without_amount} receipts came whose amount is not known any more: they are not in the sums.` : null}</p>`;
+  return html`<p class=${`said ${said[0]}`}>${said[1]} ${without_amount ? `The sums lack ${counted(without_amount, "receipt")} whose amount is no longer known.` : null}</p>`;
 }
 
 /** @param {Ledger} ledger */

@@ -115,7 +115,7 @@ function doors({ doors, paused, version }) {
 
 /** @param {Status} status @param {Found<Tasks>} [doubts] @param {Found<Approvals>} [approvals] */
 function people({ oldest }, doubts, approvals) {
-  if (!doubts && !approvals) return html`<p class="quiet">Nothing can: the runtime door alone asks nobody.</p>`;
+  if (!doubts && !approvals) return html`<p class="quiet">Nothing waits: the runtime door alone asks nobody.</p>`;
   return facts([
     ...(approvals ? [row("approvals", link("/inbox"), many(approvals, approvals.value?.approvals.length, Boolean(approvals.value?.next_cursor))),
       row("oldest approval", oldest.approval?.of ? link(`/executions/${encodeURIComponent(oldest.approval.of)}`) : "", since(oldest.approval))] : []),
@@ -153,7 +153,7 @@ function paused({ paused, paused_agents, has_more_paused_agents }) {
       html`<a href=${link(each.scope.startsWith("agent:") ? "/agents" : "/operations")}><code class="id">${each.scope}</code></a>`,
       time(each.since_ms), each.by || "–", html`<span class="said">${each.reason}</span>`,
     ],
-  }, rows)}${has_more_paused_agents ? html`<p class="quiet">There are more agents that are paused.</p>` : null}`;
+  }, rows)}${has_more_paused_agents ? html`<p class="quiet">More agents are paused.</p>` : null}`;
 }
 
 /** @param {Record<string, Found<Rate>>} rates */
@@ -176,7 +176,7 @@ function queues({ queues }) {
   if (!rows.length) return empty("No queues", "The runtime door alone needs none.");
   return table({
     name: "Queues",
-    heads: ["queue", "wait", "oldest", "in flight", "delayed", "dead letters", "oldest of them"],
+    heads: ["queue", "waiting", "oldest", "in flight", "delayed", "dead letters", "oldest of them"],
     key: (row) => row.name,
     tone: (row) => (row.dead_letters ? "bad" : undefined),
     cells: (row) => [

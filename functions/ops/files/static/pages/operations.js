@@ -2,7 +2,7 @@
 /** Operations: dead letters that are looked at and put back, what operators did, settings. */
 import { get, part, post } from "../api.js";
 import { can } from "../auth.js";
-import { age, count, id, time } from "../format.js";
+import { age, count, counted, form, id, time } from "../format.js";
 import { ask, askReason } from "../parts/dialog.js";
 import { afterwards, queueName } from "../parts/queues.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
@@ -42,8 +42,8 @@ export async function open({ query, show, signal }) {
       verb: "Put back",
       act: async ({ reason }) => {
         const made = await post(`dead-letters/${part(query.queue)}/redrive`, { reason }, signal);
-        const doubt = made.uncertain.length ? `; of ${made.uncertain.length} it is not known: look before you repeat it` : "";
-        toast(`${made.put_back} of ${made.taken} are back in their queue${doubt}`, doubt ? "failed" : "done");
+        const doubt = made.uncertain.length ? `; for ${made.uncertain.length} it is not known: look before you repeat it` : "";
+        toast(`${made.put_back} of ${counted(made.taken, "dead letter")} ${form(made.put_back, "is", "are")} back in the queue${doubt}`, doubt ? "failed" : "done");
       },
     });
     if (done) await Promise.all([refresh(), look()]);
@@ -129,7 +129,7 @@ function view({ status, pauses, records, hooks, letters, problem }, queue, look,
     <section aria-labelledby="letters"><h2 id="letters">Dead letters</h2>
       ${rows.length ? table({
         name: "Queues",
-        heads: ["queue", "dead letters", "oldest of them", "wait", "oldest", "in flight", "delayed"],
+        heads: ["queue", "dead letters", "oldest of them", "waiting", "oldest", "in flight", "delayed"],
         key: (row) => row.name,
         tone: (row) => (row.dead_letters ? "bad" : undefined),
         cells: (row) => [

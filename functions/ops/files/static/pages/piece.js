@@ -2,7 +2,7 @@
 /** One piece: its steps, its failure or output, and evidence whose digest the browser computes itself. */
 import { address, get, getBytes, part } from "../api.js";
 import { can } from "../auth.js";
-import { bytes, exact, id, time } from "../format.js";
+import { bytes, counted, exact, form, id, time } from "../format.js";
 import { forget } from "../parts/forget.js";
 import { badge, command, copy, empty, facts, json, quoted } from "../parts/show.js";
 import { list, table } from "../parts/table.js";
@@ -79,7 +79,7 @@ function view(piece, looks, check, verdicts, erase) {
       ${facts([["digest", html`${id(piece.output.digest)} ${copy(piece.output.digest, "the digest")}`], ["size", bytes(piece.output.size_bytes)]])}</section>`}
     <section aria-labelledby="steps"><h2 id="steps">Steps</h2>${steps(piece)}</section>
     <section aria-labelledby="evidence"><h2 id="evidence">Evidence</h2>
-      ${piece.evidence_refs.length ? piece.evidence_refs.map((ref) => evidence(piece, ref, looks.get(ref.digest), check)) : empty("No evidence by reference", `${piece.evidence_inline_count} inline, which the answer itself holds.`)}
+      ${piece.evidence_refs.length ? piece.evidence_refs.map((ref) => evidence(piece, ref, looks.get(ref.digest), check)) : empty("No evidence by reference", piece.evidence_inline_count ? `${counted(piece.evidence_inline_count, "piece")} of evidence ${form(piece.evidence_inline_count, "is", "are")} inline: the answer itself holds ${form(piece.evidence_inline_count, "it", "them")}.` : "The answer itself has none either.")}
     </section>
     <section aria-labelledby="verdicts"><h2 id="verdicts">Verdicts on its execution</h2>
       <p class="hint">A request to verify names an execution alone: these are all since the piece was claimed, by whoever asked.</p>${verdicts}</section>
@@ -98,7 +98,7 @@ function steps({ steps, has_more_steps, claimed_at_ms }) {
     heads: ["step", "recorded", "after the claim"],
     key: (step) => step.at,
     cells: (step) => [html`<code>${step.name}</code>`, time(step.at_ms), claimed_at_ms ? `${step.at_ms - claimed_at_ms} ms` : "–"],
-  }, rows)}${has_more_steps && html`<p class="quiet">There are more steps than the door lists.</p>`}`;
+  }, rows)}${has_more_steps && html`<p class="quiet">There are more steps, which the door does not list.</p>`}`;
 }
 
 /** @param {Piece} piece @param {Ref} ref @param {Look | undefined} look @param {(ref: Ref) => void} check */

@@ -70,6 +70,6 @@ function filters(asked) {
 
 /** @param {Record<string, string>} asked */
 function none(asked) {
-  if (Object.values(asked).some(Boolean)) return empty("No piece is like that", html`<a href=${link("/pieces")}>Look at all pieces</a>.`);
+  if (Object.values(asked).some(Boolean)) return empty("No piece matches", html`<a href=${link("/pieces")}>Look at all pieces</a>.`);
   return empty("No pieces yet", html`Send the runtime door a task: <code>POST /execute</code>. <code>make run</code> prints a command that does.`);
 }

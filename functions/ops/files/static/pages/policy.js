@@ -98,7 +98,7 @@ function view(policy, call, verdict, problem, evaluate) {
         <p class="field"><label for="given">Arguments, as JSON; empty: the call has none</label><textarea id="given" name="arguments" rows="5" .value=${call.arguments} spellcheck="false"></textarea></p>
         <details><summary>Labels and steps</summary>
           <p class="field"><label for="labels">Labels of the execution, as JSON</label><textarea id="labels" name="labels" rows="2" .value=${call.labels} spellcheck="false"></textarea></p>
-          <p class="field"><label for="steps">Steps before it</label><input id="steps" name="step_count" inputmode="numeric" pattern="[0-9]*" maxlength="7" .value=${call.step_count}></p>
+          <p class="field"><label for="steps">Steps that came before</label><input id="steps" name="step_count" inputmode="numeric" pattern="[0-9]*" maxlength="7" .value=${call.step_count}></p>
         </details>
         ${call.note ? html`<p class="said warned">${call.note}</p>` : null}
         <p class="verbs"><button class="main">Ask the policy</button></p>

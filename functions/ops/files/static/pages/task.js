@@ -63,7 +63,7 @@ function sendAgain(path, hook, signal) {
     verb: "Send again",
     act: async ({ reason }) => {
       const done = await post(`${path}/webhooks/${part(hook.event_id)}/resend`, { reason }, signal);
-      if (done.is_asked_for) toast(`It was ${done.was}, and is asked to be sent again`);
+      if (done.is_asked_for) toast(`It was ${done.was}, and will be sent again`);
       else toast("The seeker's server has said that it wants no more (410): nothing is sent", "failed");
     },
   });
@@ -73,7 +73,7 @@ function sendAgain(path, hook, signal) {
 function without(contract, erase) {
   return html`<h1>Hired work</h1>${tabs("tasks")}
     <h2>${id(contract)}</h2>
-    ${empty("There is no task of this contract", html`The contract is not known, nobody has paid for it yet, or its task is not kept any more.
+    ${empty("This contract has no task", html`The contract is not known, nobody has paid for it yet, or its task is not kept any more.
       It may be among the <a href=${link("/hired/contracts")}>contracts</a>.`)}
     ${can("operator") ? html`<p class="verbs"><button type="button" class="grave" @click=${erase}>Forget the contract…</button></p>` : null}`;
 }
@@ -141,7 +141,7 @@ function moves({ moves, has_more_moves }) {
       named(move), count(move.calls), count(move.looks),
       html`<span class="said">${move.reason}</span>${move.resolution ? html` <code>${JSON.stringify(move.resolution)}</code>` : null}`,
     ],
-  }, moves)}${has_more_moves && html`<p class="quiet">There are older moves than the door lists.</p>`}`;
+  }, moves)}${has_more_moves && html`<p class="quiet">There are older moves, which the door does not list.</p>`}`;
 }
 
 /** @param {Task["moves"][number]} move */
@@ -162,5 +162,5 @@ function webhooks({ webhooks, has_more_webhooks }, resend) {
       id(hook.event_id), html`<span class="id">${hook.host}</span>`, badge(hook.state), count(hook.attempt), tries(hook),
       ...(isOperator ? [html`<button type="button" @click=${() => resend(hook)}>Send again…</button>`] : []),
     ],
-  }, webhooks)}${has_more_webhooks && html`<p class="quiet">There are more webhooks than the door lists.</p>`}`;
+  }, webhooks)}${has_more_webhooks && html`<p class="quiet">There are more webhooks, which the door does not list.</p>`}`;
 }

@@ -36,7 +36,7 @@ export const verdictsIn = (path) => ({
   query: {},
   mostEmpty: 1, // each page asks a log, which takes few questions a second
   ...OF_TABLE,
-  none: () => empty("No verdicts", "Nobody has asked POST /verify about it since, or the log keeps the lines no more."),
+  none: () => empty("No verdicts", "Nobody has asked POST /verify about it since, or the log no longer keeps the lines."),
 });
 
 const OF_TABLE = {
@@ -86,7 +86,7 @@ function byReason(reasons, asked) {
 /** @param {string | null} next @param {Record<string, string>} asked */
 function none(next, asked) {
   if (next) return empty("None in this stretch of time", "The door reads a bounded part of the log at once. Go on to older ones.");
-  if (Object.values(asked).some(Boolean)) return empty("No verdict is like that", html`<a href=${link("/verdicts")}>Look at all verdicts</a>.`);
+  if (Object.values(asked).some(Boolean)) return empty("No verdict matches", html`<a href=${link("/verdicts")}>Look at all verdicts</a>.`);
   return empty("No verdicts yet", html`They are given by <code>POST /verify</code>, and can be listed some seconds later.`);
 }
 

@@ -73,7 +73,7 @@ export function graph(at, went) {
 }
 
 /** @param {string} at @param {string[]} next */
-const said = (at, next) => `It stands in ${at}: ${MEANS[at] ?? "?"}. ${next.length ? `From there it may go to ${next.join(", ")}.` : "This is an end."}`;
+const said = (at, next) => `It stands in ${at}: ${MEANS[at] ?? "?"}. ${next.length ? `From there it may go to ${next.join(", ")}.` : "It ends here."}`;
 
 /** A curve from the edge of one state to that of another, bowed to the right, so that two ways do not lie on each other.
  * @param {string} from @param {string} to */

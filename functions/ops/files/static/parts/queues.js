@@ -8,7 +8,7 @@ const KNOWN = /** @type {Record<string, { what: string, after: string }>} */ ({
   webhook: { what: "events for webhooks of hired work", after: "The next try follows." },
   due: { what: "due times of hired work", after: "A sweep each minute finds the same due times: putting them back is only faster." },
   kernel_due: { what: "due times of executions", after: "A sweep each minute finds the same due times: putting them back is only faster." },
-  kernel_hosted: { what: "runs of hosted agents", after: "The executor runs from its top over its recorded steps." },
+  kernel_hosted: { what: "runs of hosted agents", after: "The executor starts again; steps that it has recorded are not repeated." },
   kernel_notices: { what: "notices about approvals", after: "The notice is published, or its webhook sent." },
   kernel_webhooks: { what: "webhooks about approvals", after: "The try follows. Most often a rule names a webhook that KernelWebhooksSecretArn does not list: mend that first." },
 });

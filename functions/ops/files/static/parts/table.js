@@ -52,7 +52,7 @@ function shown(listed, items, next, isBusy, error, more) {
   return html`
     ${items.length ? table(listed, items) : null}
     ${isEmpty ? listed.none() : null}
-    ${!items.length && next ? empty("Nothing on these pages of the list", "The door reads a bounded number of rows at once. Go on for the rest.") : null}
+    ${!items.length && next ? empty("Nothing on this part of the list", "The door reads a bounded number of rows at once. Go on for the rest.") : null}
     ${error ? failure(error, more) : null}
     <p class="more" aria-live="polite">
       ${isBusy ? "Loading…" : next ? html`<button type="button" @click=${more}>Load more</button>` : null}

@@ -158,18 +158,18 @@ export class Timeline {
     const kind = /^model-\d+$/.test(told(name)) ? "model" : "work"; // as `completion` names its calls
     const row = this.#row({ key: `run-${event.sequence}`, name: told(name), what: kind === "model" ? "model call" : "run.step", state: "done" });
     row.spans.push({ from: Date.parse(started_at) || now, to: Date.parse(ended_at) || now, kind, why: "" });
-    const more = left_out ? `; ${told(left_out)} further steps were not told` : "";
-    row.note = `${told(bytes)} bytes${place > 1 ? `, number ${told(place)} of this name` : ""}${more}`;
+    const more = left_out ? `; ${told(left_out)} further ${told(left_out) === "1" ? "step was" : "steps were"} not told` : "";
+    row.note = `${told(bytes)} ${told(bytes) === "1" ? "byte" : "bytes"}${place > 1 ? `, number ${told(place)} of this name` : ""}${more}`;
   }
   /** @type {Take} */
   advanced({}, now, { pct, text: said }) {
     this.progress = { pct: Number(told(pct)), text: told(said), at: now };
-    this.whole.marks.push({ at: now, what: `${told(pct)} % ${told(said)}` });
+    this.whole.marks.push({ at: now, what: `${told(pct)}% ${told(said)}` });
   }
   /** @type {Take} */
   counted({}, now, figures) {
     this.tokens = figures;
-    this.whole.marks.push({ at: now, what: `${told(figures.model_calls ?? "?")} model calls so far` });
+    this.whole.marks.push({ at: now, what: `model calls so far: ${told(figures.model_calls ?? "?")}` });
   }
 
   /** @param {number} now @param {string} state */

@@ -27,7 +27,7 @@ const what = ({ notice, execution_id, step_id, event_id }) => html`<a href=${lin
 
 /** Each try with its status and time. @param {{ tries: Hook["tries"] }} hook */
 export function tries({ tries }) {
-  if (!tries.length) return html`<span class="quiet">none that is kept</span>`;
+  if (!tries.length) return html`<span class="quiet">no try is kept</span>`;
   return html`<ol class="plain">${tries.map((made) => html`<li>${made.attempt}: ${made.status ?? "no answer"} ${time(made.at_ms)}</li>`)}</ol>`;
 }
 
