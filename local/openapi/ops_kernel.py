@@ -106,7 +106,7 @@ CANCEL: Final = f"{KERNEL}/executions/cancel"
 # method and path → (what it does, name, answer, further statuses)
 OPERATIONS: Final[Mapping[tuple[str, str], tuple[str, str, str, tuple[int, ...]]]] = {
     ("GET", f"{KERNEL}/executions"): ("List executions, the newest first", "kernel_executions", "Executions", (400,)),
-    ("POST", f"{KERNEL}/executions"): ("Create an execution", "kernel_create", "Execution", ()),
+    ("POST", f"{KERNEL}/executions"): ("Create an execution", "kernel_create", "Execution", (409,)),
     ("POST", CANCEL): ("Count open executions; cancel that many", "kernel_cancel_many", "Cancellable", (409,)),
     ("GET", ONE): ("Show one execution as it stands", "kernel_execution", "Execution", (400, 404)),
     ("POST", f"{ONE}/cancel"): ("End an execution", "kernel_cancel", "Execution", (404, 409)),
@@ -166,7 +166,10 @@ QUERIES: Final[Mapping[str, Schema]] = {
 }
 OF_AN_AGENT: Final = an_object({"agent_id": NAME, "reason": REASON})
 BODIES: Final[Mapping[str, Schema]] = {
-    f"{KERNEL}/executions": an_object({"agent_id": NAME, "input": {}, "labels": maybe(LABELS)}, ("input", "labels")),
+    f"{KERNEL}/executions": an_object(
+        {"agent_id": NAME, "input": {}, "labels": maybe(LABELS), "idempotency_key": NAME},
+        ("input", "labels", "idempotency_key"),
+    ),
     CANCEL: an_object(
         {
             "status": {"enum": [status.value for status in OPEN]},

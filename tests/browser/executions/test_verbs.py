@@ -1,8 +1,11 @@
 """What one can do about an execution, by role."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.axe import findings
 from tests.browser.executions.looking import lane, standing
 
 pytestmark = pytest.mark.slow
@@ -31,6 +34,46 @@ def test_an_ended_execution_runs_again_once_however_often_it_is_tried(desk, open
     found = desk.get("/v0/executions", agent_id=desk.named("shop")).json()["executions"]
     again = [one["id"] for one in found if desk.show(one["id"])["again_of"] == work.id]
     assert again == [page.url.split("/")[-1]]
+
+
+def test_one_question_creates_one_execution_though_its_answer_is_lost_and_says_what_is_wrong(desk, open_console, watch):
+    watch.allow("ERR_FAILED")
+    agent = desk.named("shop")
+    desk.work("shop")  # the agent has been seen
+    before = {one["id"] for one in desk.get("/v0/executions", agent_id=agent).json()["executions"]}
+    page = open_console("/executions")
+    page.get_by_role("button", name="New execution…").dblclick()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_have_count(1)
+    expect(dialog.locator(f'datalist option[value="{agent}"]')).to_have_count(1)
+    dialog.get_by_label("Agent").fill(agent)
+    dialog.get_by_label("Input").fill("{order: 7}")
+    for wrong, said in (("", "The input is not JSON"), ("team", "must read name: value, and this does not: team")):
+        dialog.get_by_label("Labels").fill(wrong)
+        if wrong:
+            dialog.get_by_label("Input").fill('{"order": 12345678901234567890}')
+        dialog.get_by_role("button", name="Create it").click()
+        expect(dialog.get_by_role("alert")).to_contain_text(said)
+    dialog.get_by_label("Labels").fill("team: a:b\n\nplace: <b>Bern</b>")
+    assert findings(page) == []
+
+    def lose(route):
+        route.fetch()
+        route.abort()
+
+    page.route("**/kernel/executions", lose, times=1)
+    dialog.get_by_role("button", name="Create it").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("cannot be reached")
+    dialog.get_by_role("button", name="Create it").dblclick()
+
+    page.wait_for_url(re.compile("/executions/[0-9a-f-]{36}$"))
+    after = {one["id"] for one in desk.get("/v0/executions", agent_id=agent).json()["executions"]}
+    assert after - before == {page.url.split("/")[-1]}
+    made = desk.show(page.url.split("/")[-1])
+    assert made["input"] == {"order": 12345678901234567890}
+    assert made["labels"] == {"team": "a:b", "place": "<b>Bern</b>"}
+    [event] = [one for one in desk.events(made["id"]) if one["type"] == "execution.created"]
+    assert event["by"] == "ops:local"
 
 
 def test_a_signal_is_sent_as_json_and_what_is_waited_for_is_offered(desk, open_console):

@@ -38,6 +38,26 @@ def test_an_input_that_no_row_holds_comes_along_and_outlives_the_first(stage):
         stage.kernel.again(first)
 
 
+def test_two_creates_with_one_key_at_once_make_one_execution(stage):
+    starts, made = threading.Barrier(2), []
+
+    def create():
+        starts.wait()
+        made.append(stage.kernel.create("desk", BIG, {"a": "b"}, "ops:ann", "k").execution.id)
+
+    threads = [threading.Thread(target=create) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(made) == 2 and len(set(made)) == 1
+    assert stage.kernel.create("desk", BIG, {"a": "b"}, "ops:ann", "k").execution.id == made[0]
+    with pytest.raises(Conflict, match="this key"):
+        stage.kernel.create("desk", BIG, {}, "ops:ann", "k")
+    assert stage.kernel.get(made[0]).input == BIG
+
+
 def test_an_execution_whose_time_is_up_has_ended_though_nobody_has_looked(stage):
     first = stage.create({"n": 1})
     with pytest.raises(Conflict):

@@ -188,6 +188,47 @@ def test_an_agent_of_many_names_can_still_be_answered_here(ops):
     assert answer(ops, work, work.step(GATED)).status == 200
 
 
+def create(ops, name="client", **body):
+    return ops.ask(name, "POST", f"{KERNEL}/executions", {"agent_id": "shop", **body})
+
+
+def test_a_repeat_with_its_key_gets_the_execution_that_the_first_request_created(ops):
+    given = {"input": {"n": 12345678901234567890, "share": 1.0}, "labels": {"b": "2", "a": "1"}, "idempotency_key": "k"}
+    first, second = create(ops, **given), create(ops, **given)
+
+    assert (first.status, second.status) == (201, 201) and first.body["id"] == second.body["id"]
+    assert len(ops.get(f"{KERNEL}/executions", agent_id="shop")["executions"]) == 1
+    [event] = [one for one in ops.desk.events(first.body["id"]) if one["type"] == "execution.created"]
+    assert event["by"] == "ops:client"
+
+
+def test_keys_are_of_a_caller_and_of_one_request_alone(ops):
+    first = create(ops, input={"n": 1}, idempotency_key="k").body["id"]
+
+    assert create(ops, "operator", input={"n": 1}, idempotency_key="k").body["id"] != first
+    assert (
+        create(ops, input={"n": 1}).body["id"] != first
+        and create(ops, input={"n": 1}, idempotency_key="").status == 201
+    )
+    for other in ({"input": {"n": 1.0}}, {"input": {"n": True}}, {}, {"input": {"n": 1}, "labels": {"a": "b"}}):
+        answer = create(ops, idempotency_key="k", **other)
+        assert (answer.status, answer.body["code"]) == (409, "conflict") and "this key" in answer.body["error"]
+    assert create(ops, agent_id="other", input={"n": 1}, idempotency_key="k").status == 409
+    for bad in (7, ["k"], "x" * 257):
+        assert create(ops, idempotency_key=bad).status == 400
+
+
+def test_a_key_goes_on_to_name_its_execution_after_its_end_and_after_it_was_forgotten(ops):
+    made = create(ops, input="secret", idempotency_key="k").body["id"]
+    path = f"{KERNEL}/executions/{made}"
+    ops.ask("operator", "POST", f"{path}/cancel", {})
+    assert create(ops, input="secret", idempotency_key="k").body["status"] == "cancelled"
+    ops.ask("operator", "POST", f"{path}/forget", {"reason": "asked for"})
+
+    again = create(ops, input="secret", idempotency_key="k")
+    assert (again.status, again.body["id"], again.body["input"]) == (201, made, None)
+
+
 def test_cancel_run_again_and_forget_carry_the_name(ops, work):
     ended = do(ops, work, "cancel")
     assert (ended.status, ended.body["status"]) == (200, "cancelled")

@@ -1,11 +1,12 @@
 // @ts-check
 /** What one can do about an execution. A button that the roles or the state would refuse is not there. */
-import { exactly, part, post } from "../api.js";
+import { part, post } from "../api.js";
 import { can } from "../auth.js";
 import { ask, askReason } from "../parts/dialog.js";
 import { toast } from "../parts/toast.js";
 import { html } from "../render.js";
 import { go, link } from "../router.js";
+import { parsed } from "./creating.js";
 
 const REPEATS = 50; // of forgetting: each erases a bounded number of rows
 
@@ -58,19 +59,10 @@ function signal(execution, awaited) {
     ],
     verb: "Send",
     act: async ({ signal_type, payload }) => {
-      await post(`${path(execution)}/signal`, { signal_type, ...(payload.trim() ? { payload: parsed(payload) } : {}) });
+      await post(`${path(execution)}/signal`, { signal_type, ...(payload.trim() ? { payload: parsed(payload, "payload") } : {}) });
       toast(`Sent the signal ${signal_type}`);
     },
   });
-}
-
-/** @param {string} text */
-function parsed(text) {
-  try {
-    return exactly(text); // a long number stays as it was typed
-  } catch (error) {
-    throw new Error(`The payload is not JSON: ${error instanceof Error ? error.message : error}. A text needs quotes.`);
-  }
 }
 
 /** @param {Execution} execution */

@@ -11,6 +11,7 @@ import { table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
 import { html } from "../render.js";
 import { go, link } from "../router.js";
+import { create } from "./creating.js";
 
 export const title = "Executions";
 const AGAIN_MS = 5_000; // between looks at the newest page
@@ -39,7 +40,7 @@ export async function open({ query, show, signal }) {
   const asked = { status, agent_id, label, created_after, created_before };
   /** @type {Listed} */
   const listed = { rows: [], next: "", pages: 0, isBusy: true, error: null };
-  const draw = () => show(view(asked, listed, more, look));
+  const draw = () => show(view(asked, listed, more, look, () => create(asked.agent_id, signal)));
   /** @param {(page: import("#ops").KernelExecutions) => void} take @param {string} cursor */
   async function read(take, cursor) {
     listed.isBusy = true;
@@ -85,12 +86,18 @@ function extend(listed, { executions, next_cursor }) {
 /** @param {Row} row @param {Row} than */
 const isOlder = (row, than) => row.created_at < than.created_at || (row.created_at === than.created_at && row.id < than.id);
 
+<<<<<<< HEAD
 /** @param {Asked} asked @param {Listed} listed @param {() => void} more @param {() => void} look */
 function view(asked, listed, more, look) {
+=======
+/** @param {Record<string, string>} asked @param {Listed} listed @param {() => void} more @param {() => void} look @param {() => void} begin */
+function view(asked, listed, more, look, begin) {
+>>>>>>> 022fca8 (Create an execution in the console, once however often its question is sent)
   const { rows, next, pages, isBusy, error } = listed;
   return html`<h1>Executions</h1>${filters(asked)}
     <p class="quiet">The newest are looked at again every ${AGAIN_MS / 1_000} s while this page is visible${pages > 1 ? "; those below the first 50 are as they were when they were loaded" : ""}.</p>
-    ${can("operator", "client") ? html`<p class="verbs"><button type="button" class="grave" @click=${() => cancelMany(asked, look)} ?disabled=${!isCancellable(asked)}
+    ${can("operator", "client") ? html`<p class="verbs"><button type="button" class="main" @click=${begin}>New execution…</button>
+      <button type="button" class="grave" @click=${() => cancelMany(asked, look)} ?disabled=${!isCancellable(asked)}
       aria-describedby="many">Cancel these…</button><span class="hint" id="many">${isCancellable(asked) ? "" : "To cancel many, choose an open status, an agent or a label, and no time."}</span></p>` : null}
     ${rows.length > 1 ? byTime(rows, asked) : null}
     ${rows.length ? table({ name: "Executions", heads: ["execution", "status", "agent", "waits for, or failed", "labels", "created", "last change"], key: (row) => row.id,
@@ -157,8 +164,13 @@ function local(text) {
 
 /** @param {Asked} asked */
 function none(asked) {
+<<<<<<< HEAD
   if (isFiltered(asked)) return empty("No execution matches", html`<a href=${link("/executions")}>Look at all executions</a>.`);
   return empty("No executions yet", html`Create one: <code>POST /v0/executions</code> at the kernel door. <code>make run</code> prints a command that does.`);
+=======
+  if (Object.values(asked).some(Boolean)) return empty("No execution is like that", html`<a href=${link("/executions")}>Look at all executions</a>.`);
+  return empty("No executions yet", html`Create one: <em>New execution</em> above, or <code>POST /v0/executions</code> at the kernel door.`);
+>>>>>>> 022fca8 (Create an execution in the console, once however often its question is sent)
 }
 
 /** @param {Asked} asked */

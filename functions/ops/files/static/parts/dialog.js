@@ -3,7 +3,7 @@
 import { html, render } from "../render.js";
 
 /**
- * @typedef {{ name: string, label: string, type?: string, required?: boolean, value?: string, max?: number, hint?: string }} Field
+ * @typedef {{ name: string, label: string, type?: string, required?: boolean, value?: string, max?: number, hint?: string, choices?: string[] }} Field
  * @typedef {{ title: string, intro?: unknown, fields?: Field[], verb: string, problem?: string, isForced?: boolean,
  *   isGrave?: boolean, no?: string, act?: (values: Record<string, string>) => Promise<unknown> }} Question
  */
@@ -73,15 +73,16 @@ function form({ title, intro, fields = [], verb, isForced, isGrave, no: keep = "
 }
 
 /** @param {Field} wanted @param {boolean} isFirst */
-function field({ name, label, type = "text", required, value = "", max = 1_000, hint }, isFirst) {
-  const [input, help] = [`field-${name}`, `hint-${name}`];
+function field({ name, label, type = "text", required, value = "", max = 1_000, hint, choices }, isFirst) {
+  const [input, help, list] = [`field-${name}`, `hint-${name}`, `choices-${name}`];
   return html`<p class="field">
     <label for=${input}>${label}</label>
     ${
       type === "area"
         ? html`<textarea id=${input} name=${name} rows="3" maxlength=${max} ?required=${required} ?autofocus=${isFirst} aria-describedby=${help}></textarea>`
         : html`<input id=${input} name=${name} type=${type} value=${value} maxlength=${max} ?required=${required} ?autofocus=${isFirst}
-            autocomplete="off" spellcheck="false" aria-describedby=${help}>`
+            autocomplete="off" spellcheck="false" aria-describedby=${help} list=${choices?.length ? list : null}>
+          ${choices?.length ? html`<datalist id=${list}>${choices.map((choice) => html`<option value=${choice}></option>`)}</datalist>` : null}`
     }
     <span class="hint" id=${help}>${hint}</span>
   </p>`;

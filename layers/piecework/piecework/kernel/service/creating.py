@@ -4,17 +4,19 @@ To run one again copies what its client gave: agent, input and labels. Nothing e
 is decided on by the policy of its own time; what people have allowed or denied stays with the old one.
 """
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 
 from piecework.errors import Paused, PieceworkError
+from piecework.jsons import Json
 from piecework.kernel.clocks import named_id
 from piecework.kernel.decide.command import decide_new
 from piecework.kernel.errors import Conflict, DoorPaused
 from piecework.kernel.model.commands import Create, SendFailed
 from piecework.kernel.model.hosted import HOSTED
 from piecework.kernel.model.ports.agents import Agents
-from piecework.kernel.model.ports.executions import Details, Executions
+from piecework.kernel.model.ports.executions import Details, Executions, VersionConflict
 from piecework.kernel.model.state import Execution
 from piecework.kernel.service.assigning import FRESH_MS, RoundRobin
 from piecework.kernel.service.commits import Commits
@@ -27,6 +29,11 @@ Admit = Callable[[str], None]  # raises Paused while nothing new may begin, at a
 def again_id(execution_id: str, key: str) -> str:
     """The id of the execution that a request with this key makes; empty without a key."""
     return named_id("again", execution_id, key) if key else ""
+
+
+def created_id(by: str, key: str) -> str:
+    """The id of the execution that a caller's request with this key creates; empty without a key."""
+    return named_id("create", by, key) if key else ""
 
 
 class Creating:
@@ -60,6 +67,23 @@ class Creating:
         waits = waiting_for(created, self._around.clock(), service)
         return Details(created, command.input, None, command.again_of, waiting_for=waits)
 
+    def once(self, command: Create, by: str) -> Details | None:
+        """The same for a command that names its id; None if that execution is there already, as the same one.
+
+        Raises:
+            Conflict: another one has this id, made of another agent, input or labels.
+            AgentPaused, DoorPaused: as `create`, where it is not there.
+        """
+        try:
+            made = self._executions.view(command.execution_id)
+            if made is None:
+                return self.create(command, by)
+        except VersionConflict:  # the same request at the same time
+            made = self._executions.view(command.execution_id)
+        if made and not made.execution.forgotten and not _is_of(made, command):
+            raise Conflict("this key has created an execution of another agent, input or labels")
+        return None
+
     def again(self, ended: Details, id_: str, by: str) -> Details:
         """A new execution like that one; of that id, unless it is empty.
 
@@ -90,3 +114,13 @@ class Creating:
         with suppress(PieceworkError):
             self._commits.run_command(created.id, SendFailed(session.id))
         return True
+
+
+def _is_of(made: Details, command: Create) -> bool:
+    stands = made.execution.agent_id, made.input, dict(made.execution.labels)
+    return _written(*stands) == _written(command.agent_id, command.input, dict(command.labels))
+
+
+def _written(*values: Json) -> str:
+    """As text: for Python true is 1, and 1 is 1.0."""
+    return json.dumps(values, sort_keys=True)

@@ -38,7 +38,7 @@ from piecework.kernel.policy.windows import RateWindows
 from piecework.kernel.service.assigning import RoundRobin
 from piecework.kernel.service.bulk import Bulk
 from piecework.kernel.service.commits import Commits
-from piecework.kernel.service.creating import Admit, Creating, again_id
+from piecework.kernel.service.creating import Admit, Creating, again_id, created_id
 from piecework.kernel.service.dispatching import Queues
 from piecework.kernel.service.due_timers import DueTimers, TimersRun
 from piecework.kernel.service.forgetting import Forgetting
@@ -75,9 +75,15 @@ class Kernel:
         self._due_timers = DueTimers(stores, commits, assigner, dispatcher)
         self._intents = Intents(stores.executions, self._sessions, commits, dispatcher, judge, windows)
 
-    def create(self, agent_id: str, given: Json, labels: Mapping[str, str], by: str = "") -> Details:
-        """A new execution, given to a connected consumer at once if there is one."""
-        return self._creating.create(Create("", agent_id, given, labels), by)
+    def create(self, agent_id: str, given: Json, labels: Mapping[str, str], by: str = "", key: str = "") -> Details:
+        """A new execution, given to a connected consumer at once; a repeat by the same name and key gets the same one.
+
+        Raises:
+            Conflict: the key has created an execution of another agent, input or labels.
+        """
+        command = Create(created_id(by, key), agent_id, given, labels)
+        made = self._creating.once(command, by) if key else self._creating.create(command, by)
+        return made or self.get(command.execution_id)
 
     def again(self, execution_id: str, key: str = "", by: str = "") -> Details:
         """A new execution with an ended one's agent, input and labels; a repeat with its key gets the same one.

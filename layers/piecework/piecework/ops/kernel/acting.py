@@ -30,15 +30,17 @@ class KernelActs:
         self._kernel = kernel
 
     def create(self, asked: Asked) -> Response:
-        """The answer of POST /ops/kernel/executions.
+        """The answer of POST /ops/kernel/executions; a repeat with its key, by the same name, gets the same one.
 
         Raises:
             BadRequest: the body has no meaning.
+            Conflict: the key has created an execution of another agent, input or labels.
             AgentPaused: the agent gets no new executions.
         """
-        body = members(asked.request, "agent_id", "input", "labels")
+        body = members(asked.request, "agent_id", "input", "labels", "idempotency_key")
         agent_id, by = text(body, "agent_id", is_needed=True), acting(asked.caller).name
-        made = self._kernel().create(agent_id, body.get("input"), labels(body), by)
+        key = text(body, "idempotency_key")
+        made = self._kernel().create(agent_id, body.get("input"), labels(body), by, key)
         return answered(execution_body(made))._replace(status=201)
 
     def answer(self, asked: Asked) -> Response:
