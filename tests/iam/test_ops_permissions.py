@@ -269,7 +269,8 @@ def pay_back(console, aws, facilitator) -> None:
     """What a failed task owes back, and the word that it was paid; said twice, the second one is refused."""
     client, name = aws.client("dynamodb"), f"ctr_ops{time.time_ns()}"
     bound = replace(a_task(name, created_at_ms=now_in_ms()), due_ms=0)
-    receipt = {"success": True, "transaction": "0x" + "aa" * 32, "network": "base", "payer": bound.payment.payer}
+    paid = facilitator.ledger.send(BASE.usdc, "0x" + "12" * 20, "0x" + "77" * 20, 1500).hash
+    receipt = {"success": True, "transaction": paid, "network": "base", "payer": bound.payment.payer}
     ended = moved(
         bound, State.FAILED_PERMANENT, payment_status="settled", receipt=receipt, finished_at_ms=now_in_ms(), payment=""
     )

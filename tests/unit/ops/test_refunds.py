@@ -62,8 +62,7 @@ class Bench:
 
     @property
     def debt(self):
-        [shown] = self.task["debts"]
-        return shown["debt"]
+        return self.task["debts"][0]["debt"]
 
     @property
     def task(self):
@@ -281,7 +280,15 @@ def test_who_is_overtaken_between_his_look_and_his_word_is_told_who_was_faster(b
 
 def test_one_transaction_counts_for_one_debt_alone(bench):
     owed = LedgerRow(
-        "refund_due", bench.name, "task_1", 2, 5_000_000, "eip155:8453", bench.standing.payment.payer, 9, NO_HASH
+        "refund_due",
+        bench.name,
+        "task_1",
+        2,
+        5_000_000,
+        "eip155:8453",
+        bench.standing.payment.payer,
+        9,
+        bench.send(to=TREASURY),
     )
     bench.stage.executions.add_debt(owed)
     first, second = bench.task["debts"]
@@ -303,7 +310,7 @@ def test_one_transaction_counts_for_one_debt_alone(bench):
 
 def test_a_payment_that_was_given_up_and_came_is_paid_back_and_its_task_stays_as_it_is(bench):
     before, own = bench.standing, bench.debt
-    owed = LedgerRow("refund_due", bench.name, "task_1", 1, 7, "eip155:8453", TREASURY, 9, NO_HASH)
+    owed = LedgerRow("refund_due", bench.name, "task_1", 1, 7, "eip155:8453", TREASURY, 9, bench.send(7))
     bench.stage.executions.add_debt(owed)
     given_up = next(one["debt"] for one in bench.task["debts"] if one["debt"] != own)
     told = {"transaction": bench.send(7, TREASURY, sender="0x" + "11" * 20), "debt": given_up}
@@ -355,14 +362,14 @@ def test_on_a_test_network_without_a_node_only_an_override_says_it(stub):
 class Node:
     """A node that shows one receipt of many logs."""
 
-    def __init__(self, *logs):
-        self.logs = logs
+    def __init__(self, *logs, of=(NO_HASH,)):
+        self.logs, self.of = logs, of
 
     def latest(self):
         return Block(50, 1_800_000_000)
 
     def receipt(self, transaction, seconds=0.0):
-        return Receipt(True, self.logs, 49) if transaction == NO_HASH else None
+        return Receipt(True, self.logs, 49) if transaction in self.of else None
 
 
 def test_transfers_of_one_transaction_are_added_up_and_what_makes_no_sense_is_none(bench):
@@ -379,11 +386,43 @@ def test_transfers_of_one_transaction_are_added_up_and_what_makes_no_sense_is_no
         moved(5, data="0x" + "f" * 65), moved(5, topics=(TRANSFER, sender)), moved(5, topics=(TRANSFER, payer, sender)),
         moved(5, topics=(TRANSFER, sender, payer, payer)), moved(5, topics=()),
     )  # fmt: skip
-    bench.refunding.__dict__["chain_of"] = lambda network: Node(*logs)
+    paid = bench.standing.settlement.receipt["transaction"]
+    bench.refunding.__dict__["chain_of"] = lambda network: Node(*logs, of=(NO_HASH, paid))
 
     chain = bench.evidence(NO_HASH)["chain"]
     assert (chain["verdict"], chain["atomic"], chain["from"]) == ("shown", "5000000", ["0x" + "99" * 20])
-    assert chain["payments_block"] is None
+    assert chain["payments_block"] == 49
+
+
+@pytest.mark.parametrize("case", ["the node lacks it", "the debt names none"])
+def test_a_transfer_of_the_whole_needs_an_override_while_nobody_knows_where_the_payment_stands(bench, case):
+    before, transaction = bench.standing, bench.send()
+    if case == "the node lacks it":
+        del bench.stage.stub.ledger.transactions[before.settlement.receipt["transaction"]]
+        debt = bench.debt
+    else:
+        owed = replace(bench.stage.executions.rows[0], transaction="", at_ms=9)
+        bench.stage.executions.add_debt(owed)
+        debt = next(one["debt"] for one in bench.task["debts"] if not one["transaction"])
+    shown = bench.evidence(transaction, debt=debt)
+
+    chain = shown["chain"]
+    assert (chain["verdict"], chain["atomic"], chain["payments_block"]) == ("unknown", "5000000", None)
+    assert "whether it is older than the payment is not known" in chain["why"]
+    assert (shown["is_shown"], shown["can_be_overridden"]) == (False, True)
+    with pytest.raises(Conflict, match=r"does not show the refund.*older than the payment is not known"):
+        bench.say(transaction, shown["evidence"], debt=debt)
+    assert bench.rows.paid_back == {}
+    told = bench.say(transaction, shown["evidence"], debt=debt, override=bench.name)
+    assert told["refund"]["by"] == "override"
+
+
+def test_another_amount_never_counts_wherever_the_payment_stands(bench):
+    transaction = bench.send(4_999_999)
+    del bench.stage.stub.ledger.transactions[bench.standing.settlement.receipt["transaction"]]
+
+    with pytest.raises(Conflict, match="moved 4999999 of 5000000"):
+        bench.say(transaction, override=bench.name)
 
 
 @pytest.fixture

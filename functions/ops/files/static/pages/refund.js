@@ -56,7 +56,7 @@ export async function payBack(contract, debt, signal, then) {
 /** @param {string} path @param {Seen} seen @param {AbortSignal} signal @returns {import("../parts/dialog.js").Question} */
 function question(path, seen, signal) {
   const { chain, is_shown } = seen;
-  const override = { name: "override", label: "The contract's id once more", required: true, max: 64, hint: "The chain does not show the transfer. It will be kept that you said so all the same." };
+  const override = { name: "override", label: "The contract's id once more", required: true, max: 64, hint: "The chain does not show that it was paid back. It will be kept that you said so all the same." };
   return {
     title: "It was paid back?",
     intro: html`<p>${is_shown ? html`<strong class="said good">✓ The chain shows it: ${chain.why}.</strong>` : html`<strong class="said bad">✗ The chain does not show it: ${chain.why}.</strong>`}

@@ -9,6 +9,7 @@
     | it moved what is owed, in USDC, to the wallet that paid, after the payment   | shown     | yes              |
     | it moved another amount to that wallet, or nothing; it failed; it is older   | otherwise | never            |
     | nothing: no node is there or answers, or no block that it knows holds it     | unknown   | by an override   |
+    | it moved what is owed, but where the payment stands is not known             | unknown   | by an override   |
 
 Amounts are never guessed: a debt is paid back as a whole, by one transaction, and a transaction pays one debt. Whose
 wallet sent it is shown and not judged, since operators pay from more than one; but a wallet that pays itself pays
@@ -37,6 +38,7 @@ FAILED: Final = "it failed and moved nothing"
 OLDER: Final = "it is older than the payment that it would pay back"
 NOTHING: Final = "it moved no USDC to the seeker's wallet"
 WHOLE: Final = "it moved what is owed to the seeker's wallet"
+AGE_NOT_KNOWN: Final = f"{WHOLE}, but whether it is older than the payment is not known"
 ANOTHER: Final = (
     "it moved {moved} of {owed} atomic units of USDC to the seeker's wallet;"
     " a debt is paid back as a whole, by one transaction"
@@ -84,9 +86,9 @@ class RefundLook:
         if self.seen.paid and receipt.block < self.seen.paid.block:
             return "otherwise", OLDER
         moved = sum(atomic for _, atomic in self.transfers)
-        if moved == self.debt.row.atomic:
-            return "shown", WHOLE
-        return "otherwise", ANOTHER.format(moved=moved, owed=self.debt.row.atomic) if moved else NOTHING
+        if moved != self.debt.row.atomic:
+            return "otherwise", ANOTHER.format(moved=moved, owed=self.debt.row.atomic) if moved else NOTHING
+        return ("shown", WHOLE) if self.seen.paid else ("unknown", AGE_NOT_KNOWN)
 
     @cached_property
     def transfers(self) -> list[tuple[str, int]]:
