@@ -86,13 +86,8 @@ function extend(listed, { executions, next_cursor }) {
 /** @param {Row} row @param {Row} than */
 const isOlder = (row, than) => row.created_at < than.created_at || (row.created_at === than.created_at && row.id < than.id);
 
-<<<<<<< HEAD
-/** @param {Asked} asked @param {Listed} listed @param {() => void} more @param {() => void} look */
-function view(asked, listed, more, look) {
-=======
-/** @param {Record<string, string>} asked @param {Listed} listed @param {() => void} more @param {() => void} look @param {() => void} begin */
+/** @param {Asked} asked @param {Listed} listed @param {() => void} more @param {() => void} look @param {() => void} begin */
 function view(asked, listed, more, look, begin) {
->>>>>>> 022fca8 (Create an execution in the console, once however often its question is sent)
   const { rows, next, pages, isBusy, error } = listed;
   return html`<h1>Executions</h1>${filters(asked)}
     <p class="quiet">The newest are looked at again every ${AGAIN_MS / 1_000} s while this page is visible${pages > 1 ? "; those below the first 50 are as they were when they were loaded" : ""}.</p>
@@ -164,13 +159,8 @@ function local(text) {
 
 /** @param {Asked} asked */
 function none(asked) {
-<<<<<<< HEAD
   if (isFiltered(asked)) return empty("No execution matches", html`<a href=${link("/executions")}>Look at all executions</a>.`);
-  return empty("No executions yet", html`Create one: <code>POST /v0/executions</code> at the kernel door. <code>make run</code> prints a command that does.`);
-=======
-  if (Object.values(asked).some(Boolean)) return empty("No execution is like that", html`<a href=${link("/executions")}>Look at all executions</a>.`);
   return empty("No executions yet", html`Create one: <em>New execution</em> above, or <code>POST /v0/executions</code> at the kernel door.`);
->>>>>>> 022fca8 (Create an execution in the console, once however often its question is sent)
 }
 
 /** @param {Asked} asked */
