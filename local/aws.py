@@ -10,9 +10,6 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final
 
-import boto3
-from botocore.config import Config
-
 from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import ROOT
 from local.template import REGION, Template
@@ -105,6 +102,9 @@ def stop(process: subprocess.Popen[Any]) -> None:
 
 def client(service: str, endpoint: str | None, env: Mapping[str, str] = os.environ) -> Any:
     """A boto3 client for an endpoint; an emulator gets the keys test/test unless the environment sets others."""
+    import boto3
+    from botocore.config import Config
+
     keys = {**CREDENTIALS, **env} if endpoint else env
     return boto3.client(
         service,

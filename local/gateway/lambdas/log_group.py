@@ -56,12 +56,13 @@ class LogGroup:
                 self._lines.append((time.time_ns() // 1_000_000, text[:LONGEST_LINE]))
 
     def _store(self) -> None:
-        logs: Any = client("logs", self._endpoint)
+        logs: Any = None  # made when there is something to store
         is_made = False
         while not self._closing.wait(PAUSE_SECONDS) or self._lines:
             lines = [self._lines.popleft() for _ in range(min(len(self._lines), MOST_AT_ONCE))]
             if not lines:
                 continue
+            logs = logs or client("logs", self._endpoint)
             with contextlib.suppress(ClientError, BotoCoreError):
                 is_made = is_made or self._make(logs)
                 events = [{"timestamp": at_ms, "message": text} for at_ms, text in lines]
