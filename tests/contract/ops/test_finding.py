@@ -299,6 +299,18 @@ def test_a_step_is_looked_for_in_a_bounded_number_of_executions_and_then_on(stag
     assert in_kernel(ops, step, until_ms=since_ms) == [("step", step, "step_id", first)]
 
 
+def test_a_notice_that_a_webhook_told_of_leads_to_its_approval(ops, clock):
+    for number in (1, 2):
+        body = f'{{"notice": "needed", "step_id": "st-{number}"}}'.encode()
+        ops.hooks.put(Delivery(f"ex-{number}", f"{number:032x}", "", body, name="desk"))
+        clock.move(1)
+
+    answer = ops.get(f"{KERNEL}/find", id=f"{1:032x}")
+    assert answer["items"] == [{"kind": "approval", "id": "st-1", "by": "notice_id", "of": "ex-1"}]
+    assert answer["looked"][-1] == {"kind": "approval", "by": "notice_id", "since_ms": None}
+    assert in_kernel(ops, "f" * 32) == in_kernel(ops, f"{1:032x}", until_ms=START_MS - 1) == []
+
+
 def test_a_search_in_the_kernel_costs_a_bounded_number_of_requests(clock, embedded_aws):
     client = Counted(embedded_aws.client("dynamodb"))
     stage = KernelStage(store=new_tables(embedded_aws, clock, client=client), clock=clock)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from piecework.edge.roles import Role
-from piecework.ops.kernel.webhooks import KernelHookViews
 from piecework.ops.kernel.wiring import OpsKernelDoor
 from piecework.ops.kernel_routes import EVALUATE
 from tests.support.kernel.desk import NamedDesk
@@ -44,7 +43,7 @@ class KernelOps:
         vars(self.door).update(
             kernel=self.desk.stage.door,
             telemetry=self.lines,
-            _hook_views=KernelHookViews(self.hooks),
+            _hook_rows=self.hooks,
         )
         self.reading, self.writing, self.streaming = (
             _loaded(self.door, name) for name in ("reading", "writing", "streams")

@@ -31,7 +31,7 @@ const NAMES = /** @type {Record<Item["kind"], string>} */ ({ execution: "Executi
   piece: "Piece", task: "Hired task", contract: "Contract", webhook: "Webhook", record: "Record of what an operator did" });
 const BY = /** @type {Record<Item["by"], string>} */ ({ key: "its key", task_id: "the task's id", execution_id: "the execution's id", attempt_id: "the attempt's id",
   contract_id: "the contract's id", nonce: "the payment's nonce", transaction: "a transaction of the payment", payer: "the wallet that pays", event_id: "the event's id",
-  hash: "the contract's hash", record_id: "its id", agent_id: "its id", runner_id: "its id", step_id: "the step's id", execution: "an execution that names it" });
+  hash: "the contract's hash", record_id: "its id", agent_id: "its id", runner_id: "its id", step_id: "the step's id", notice_id: "the id of a notice about it", execution: "an execution that names it" });
 
 /** @param {import("../router.js").Place} place */
 export async function open({ query, show, signal }) {
@@ -120,7 +120,7 @@ function nothing(text, answers, since, further) {
         <li>Tools and labels are not ids: look at the <a href=${link("/agents", { show: "tools", prefix: text })}>tools of this name</a>, or filter
           <a href=${link("/executions")}>executions</a> by a label.</li>
         <li>Dead letters: SQS gives none by its id. <a href=${link("/operations")}>Look at some</a>.</li>
-        <li>Evidence by its digest, events of a log, and webhooks about approvals: nothing that is stored leads from their ids to them.</li>
+        <li>Evidence by its digest, and events of a log: nothing that is stored leads from their ids to them.</li>
         <li>Ids of sessions: they are credentials.</li>
         <li>A transaction by which money came under a payment that had been given up: it is in the <a href=${link("/hired/money")}>money of its day</a>.</li>
       </ul></section>`;

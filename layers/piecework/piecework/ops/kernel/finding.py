@@ -2,7 +2,8 @@
 
 A step lies under its execution's id, and no index has it. But its own id tells when it was made (UUIDv7). So a call
 that waits for a person is found in the list of those, which is by that time. Any other step is looked for in the
-executions that were created last before it: `EXECUTIONS` of them, from `until_ms` backwards.
+executions that were created last before it: `EXECUTIONS` of them, from `until_ms` backwards. The id of a notice leads
+to its approval, if a webhook told of it: it is looked for in the newest `WEBHOOKS` of them.
 """
 
 import re
@@ -13,6 +14,7 @@ from piecework.edge.http import Response
 from piecework.kernel.model.ports.executions import Executions, Filter
 from piecework.ops.door import Asked
 from piecework.ops.finding.answers import Found, Looked, Sought, body_of
+from piecework.ops.hooks import HookRows
 from piecework.ops.kernel.asking import answered
 
 if TYPE_CHECKING:
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 STEP_ID: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 KINDS: Final = ("execution", "agent", "runner", "approval", "step")
-BY: Final = ("execution_id", "agent_id", "runner_id", "step_id", "execution")
+BY: Final = ("execution_id", "agent_id", "runner_id", "step_id", "notice_id", "execution")
+NOTICE_ID: Final = re.compile(r"[0-9a-f]{32}")
+WEBHOOKS: Final = 100  # that a notice is looked for in
 EXECUTIONS: Final = 200  # that a step is looked for in
 APPROVALS: Final = 25  # that wait since the time of a step, or later
 
@@ -28,8 +32,10 @@ APPROVALS: Final = 25  # that wait since the time of a step, or later
 class KernelFinds:
     """Looks for ids; callers were checked by the door."""
 
-    def __init__(self, executions: Executions, connected: "Callable[[], Connected]", clock: Callable[[], int]) -> None:
-        self._executions, self._connected, self._clock = executions, connected, clock
+    def __init__(
+        self, executions: Executions, connected: "Callable[[], Connected]", hooks: HookRows, clock: Callable[[], int]
+    ) -> None:
+        self._executions, self._connected, self._hooks, self._clock = executions, connected, hooks, clock
 
     def find(self, asked: Asked) -> Response:
         """The answer of GET /ops/kernel/find. Raises BadRequest."""
@@ -39,6 +45,9 @@ class KernelFinds:
         if not found and (made := STEP_ID.fullmatch(sought.id)):
             found, since_ms = self._step(sought, int(made[1] + made[2], 16))
             looked += [Looked(kind, "step_id", since_ms) for kind in KINDS[3:]]
+        elif not found and NOTICE_ID.fullmatch(sought.id):
+            found, since_ms = self._notice(sought)
+            looked.append(Looked("approval", "notice_id", since_ms))
         return answered(body_of(found, looked))
 
     def _by_key(self, wanted: str) -> list[Found]:
@@ -49,6 +58,12 @@ class KernelFinds:
         elif self._executions.rows(Filter(agent_id=wanted), None, 1).rows:
             found.append(Found("agent", wanted, "execution"))  # it has not connected lately, and executions name it
         return [*found, Found("runner", wanted, "runner_id")] if connected.has_runner(wanted) else found
+
+    def _notice(self, sought: Sought) -> tuple[list[Found], int | None]:
+        page = self._hooks.newest(f"{sought.until_ms + 1:015d}", WEBHOOKS)
+        told = {one.step_id: one.execution_id for one in page if one.event_id == sought.id and one.step_id}
+        found = [Found("approval", step_id, "notice_id", of) for step_id, of in told.items()]
+        return found, page[-1].at_ms if len(page) == WEBHOOKS else None
 
     def _step(self, sought: Sought, made_ms: int) -> tuple[list[Found], int | None]:
         waiting = self._executions.approvals(APPROVALS, f"{made_ms:015d}")

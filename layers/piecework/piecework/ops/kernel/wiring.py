@@ -12,6 +12,7 @@ from piecework.settings import needed
 
 if TYPE_CHECKING:
     from piecework.kernel.wiring import KernelDoor
+    from piecework.ops.hooks import HookRows
     from piecework.ops.kernel.acting import KernelActs
     from piecework.ops.kernel.finding import KernelFinds
     from piecework.ops.kernel.policies import Policies
@@ -55,7 +56,7 @@ class OpsKernelDoor(OpsDoor):
         from piecework.ops.kernel.finding import KernelFinds
 
         kernel = self.kernel
-        return KernelFinds(kernel.executions, lambda: kernel.connected, kernel.clock)
+        return KernelFinds(kernel.executions, lambda: kernel.connected, self._hook_rows, kernel.clock)
 
     @cached_property
     def _policies(self) -> Policies:
@@ -85,10 +86,15 @@ class OpsKernelDoor(OpsDoor):
     @cached_property
     def _hook_views(self) -> KernelHookViews:
         from piecework.ops.kernel.webhooks import KernelHookViews
+
+        return KernelHookViews(self._hook_rows)
+
+    @cached_property
+    def _hook_rows(self) -> HookRows:
         from piecework.ops.store.kernel_webhooks import KernelHookRowsTable
 
         (table,) = needed(self._env, "PIECEWORK_KERNEL_TABLE")
-        return KernelHookViews(KernelHookRowsTable(self._clients.dynamodb, table))
+        return KernelHookRowsTable(self._clients.dynamodb, table)
 
     @cached_property
     def watches(self) -> Watches:
