@@ -1,9 +1,11 @@
 // @ts-check
-/** Server-sent events through `fetch`, which can carry a credential: reconnects, goes on after the last id, rests when hidden. */
+/** Server-sent events through `fetch`, which can carry a credential: reconnects, goes on after the last id, rests when hidden.
+ * A connection that is silent for too long is broken: a half-open one would never say so. */
 import { authorized } from "./api.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
+const SILENCE_MS = 40_000; // the door sends a heartbeat every 15 s
 const LARGEST_LINE = 4_000_000; // characters; a longer line is not ours
 
 /** @typedef {{ id: string, type: string, data: string }} StreamEvent */
@@ -22,16 +24,16 @@ export async function follow(url, { signal, onEvent, onState = () => {}, after =
     if (document.hidden) onState("resting"), await shown(signal);
     if (signal.aborted) return;
     onState("connecting");
-    const hidden = untilHidden(signal);
+    const live = whileLive(signal);
     try {
       const asked = { headers: { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) } };
-      const answer = await authorized(url, asked, hidden.signal);
+      const answer = await authorized(url, asked, live.signal);
       if ([400, 403, 404, 410].includes(answer.status)) return onState("refused");
       if (answer.status === 204) return onState("over");
       if (!answer.ok || !answer.body) throw new Error(`answered ${answer.status}`);
       onState("live");
       wait = FIRST_WAIT_MS;
-      for await (const event of events(answer.body)) {
+      for await (const event of events(answer.body, live.heard)) {
         if (event.id) last = event.id;
         if (onEvent(event)) return;
       }
@@ -39,14 +41,15 @@ export async function follow(url, { signal, onEvent, onState = () => {}, after =
       if (signal.aborted) return;
       if (!document.hidden) onState("broken");
     } finally {
-      hidden.end();
+      live.end();
     }
     if (!document.hidden) await pause(wait, signal), (wait = Math.min(wait * 2, LONGEST_WAIT_MS));
   }
 }
 
-/** The events of a body, as the standard reads them. @param {ReadableStream<Uint8Array>} body @returns {AsyncGenerator<StreamEvent>} */
-export async function* events(body) {
+/** The events of a body, as the standard reads them. @param {ReadableStream<Uint8Array>} body
+ * @param {() => void} [heard] is told of whatever comes, a heartbeat too @returns {AsyncGenerator<StreamEvent>} */
+export async function* events(body, heard = () => {}) {
   const reader = body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
   let rest = "";
   let made = { id: "", type: "", data: /** @type {string[]} */ ([]) };
@@ -54,6 +57,7 @@ export async function* events(body) {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
+      heard();
       const lines = (rest + value).split(/\r\n|\n|\r(?!$)/);
       rest = lines.pop() ?? "";
       if (rest.length > LARGEST_LINE) throw new Error("a line is too long");
@@ -78,15 +82,20 @@ function field(made, line) {
   else if (name === "id" && !value.includes("\0")) made.id = value;
 }
 
-/** @param {AbortSignal} signal */
-function untilHidden(signal) {
+/** A signal that aborts with the other one, when the tab is hidden, and when nothing was heard for too long. @param {AbortSignal} signal */
+function whileLive(signal) {
   const controller = new AbortController();
   const abort = () => controller.abort();
   const look = () => document.hidden && abort();
+  let silence = setTimeout(abort, SILENCE_MS);
   signal.addEventListener("abort", abort);
   document.addEventListener("visibilitychange", look);
-  const end = () => (signal.removeEventListener("abort", abort), document.removeEventListener("visibilitychange", look), abort());
-  return { signal: controller.signal, end };
+  const heard = () => (clearTimeout(silence), (silence = setTimeout(abort, SILENCE_MS)));
+  const end = () => {
+    clearTimeout(silence);
+    signal.removeEventListener("abort", abort), document.removeEventListener("visibilitychange", look), abort();
+  };
+  return { signal: controller.signal, heard, end };
 }
 
 /** @param {AbortSignal} signal */
