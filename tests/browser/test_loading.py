@@ -122,6 +122,51 @@ def test_a_console_whose_files_do_not_come_says_so_and_is_loaded_again_when_aske
     expect(page.get_by_role("heading", name="Dead letters")).to_be_visible()
 
 
+@pytest.fixture
+def stalling(open_console, watch):
+    """A page for which each file of a view is asked for in vain so many times; it waits a second for an answer."""
+    watch.allow("ERR_")
+
+    def let(times):
+        page = open_console()
+        without_waits(page)
+        page.add_init_script("AbortSignal.timeout = ((real) => (ms) => real(ms / 20))(AbortSignal.timeout)")
+        page.reload()
+        expect(page.locator("#main h1")).to_be_visible()
+        asked = []
+
+        def of_view(route):
+            name = FILE.search(urlsplit(route.request.url).path)[1]
+            asked.append(name)
+            if asked.count(name) > times:
+                route.continue_()  # else no answer ever comes
+
+        page.route(re.compile(r"/static/\w+/(pages|parts)/"), of_view)
+        return page, asked
+
+    return let
+
+
+def test_a_file_whose_answer_never_comes_is_asked_for_again_and_told_of(stalling):
+    page, asked = stalling(TRIES)
+    page.get_by_role("link", name="Operations").click()
+    expect(page.get_by_role("alert")).to_contain_text("A file of the console did not come: the door cannot be reached.")
+    assert asked.count("pages/operations.js") == TRIES
+
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Dead letters")).to_be_visible()
+
+
+def test_files_that_never_come_keep_no_later_view_from_coming(stalling):
+    page, _ = stalling(1)
+    for name in ("Executions", "Hired work", "Policy", "Agents"):  # as many as may be under way at once
+        page.get_by_role("link", name=name, exact=True).click()
+    expect(page.locator("#main")).to_have_attribute("aria-busy", "true")
+    page.get_by_role("link", name="Operations").click()
+
+    expect(page.get_by_role("heading", name="Dead letters")).to_be_visible()
+
+
 def test_a_file_of_an_older_release_is_not_waited_for_and_the_page_is_loaded_anew(open_console, failing):
     page = open_console()
     asked = failing(page, "pages/operations.js", 1, status=404)

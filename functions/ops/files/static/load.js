@@ -9,6 +9,7 @@ const AT_ONCE = 4; // requests: each may need an environment of a function
 const TRIES = 4; // of a file
 const WAIT_MS = 500; // before the second try, twice as long before each further one
 const LONGEST_WAIT_S = 5;
+const ANSWER_MS = 20_000; // for a file and its whole text; what takes longer would keep others from coming
 const BUSY = [429, 500, 502, 503, 504];
 const IMPORTED = /^(?:import|export)\b[^;]*?"(\.{1,2}\/[^"]+)";$/gm;
 
@@ -59,10 +60,10 @@ async function fetched(url) {
   }
 }
 
-/** @param {string} url @returns {Promise<{ status: number, text: string, after: number }>} with `status` 0 where there is no answer */
+/** @param {string} url @returns {Promise<{ status: number, text: string, after: number }>} with `status` 0 where there is no whole answer in time */
 async function once(url) {
   try {
-    const answer = await fetch(url);
+    const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS) });
     return { status: answer.status, text: await answer.text(), after: Number(answer.headers.get("Retry-After")) || 0 };
   } catch {
     return { status: 0, text: "", after: 0 };
