@@ -15,7 +15,7 @@ from piecework.worker.record.debts import Debt, DebtKey, owed_by
 from piecework.worker.record.executions import LedgerRow, Moved
 from piecework.worker.record.states import State
 from piecework.worker.store.debts_table import DebtsTable
-from piecework.worker.store.executions_table import ExecutionsTable, from_item, to_item
+from piecework.worker.store.executions_table import ExecutionsTable, _ledger_item, from_item, to_item
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.ops.debts import FakeDebts
 from tests.support.ops.tasks import FakeWorkerRows, KeptExecutions, a_task
@@ -32,6 +32,13 @@ RECEIPT = {"success": True, "transaction": PAID, "network": "base", "payer": "0x
 class Place:
     def __init__(self, executions, debts, rows):
         self.executions, self.debts, self.rows = executions, debts, rows
+
+    def write_as_before(self, row):
+        """The row of a debt as code wrote it that knew no refunds: whatever stands there."""
+        if isinstance(self.executions, ExecutionsTable):
+            self.executions._table.put(_ledger_item(row))
+        else:
+            self.rows.ledger.update({at: row for at, one in self.rows.ledger.items() if one == row})
 
 
 def in_memory():
@@ -144,6 +151,21 @@ def test_a_debt_that_is_written_again_keeps_its_refund(place):
     place.debts.refund(refund_of(debt), debt, None)
 
     assert owed_again(place).refund == refund_of(debt)
+
+
+def test_a_debt_that_old_code_writes_anew_without_its_refund_stays_paid_back(place):
+    debt, other = owed_again(place), owed_again(place, transaction=OTHER)
+    place.debts.refund(refund_of(debt), debt, None)
+    place.write_as_before(OWED)
+
+    paid = Debt(OWED, refund_of(debt))
+    assert place.debts.debt("ctr_1", debt.key.name) == paid
+    assert place.rows.debts([debt.key, other.key]) == [paid, other]
+    assert place.rows.owed(DAY, 9) == [paid, other]
+    for seen in (debt, paid):  # whatever was read before
+        with pytest.raises(Moved):
+            place.debts.refund(refund_of(debt, OTHER, operator="bob"), seen, None)
+    assert place.rows.refunds(DAY + 1, 9) == [refund_of(debt)] and place.debts.counted("eip155:8453", OTHER) is None
 
 
 def test_a_debt_whose_task_is_not_kept_any_more_can_be_paid_back(place):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from piecework.aws.attributes import Item
 from piecework.aws.listed import BY_DAY, DAY_MS, SHARDS
 from piecework.aws.table import THE_WORK, Index, Table
+from piecework.aws.writes import Key
 from piecework.jsons import loads
 from piecework.jsons.stored import known
 from piecework.ops.listing import Row, Rows
@@ -18,7 +19,7 @@ from piecework.webhooks.store import tries_of
 from piecework.worker.record.debts import REFUND_DUE, Debt, DebtKey, Refund
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.moves import MoneyMove
-from piecework.worker.store.debts_table import REFUNDED, debt_of
+from piecework.worker.store.debts_table import REFUNDED, debt_of, refund_in, refund_key
 from piecework.worker.store.executions_table import from_item, ledger_key, month_of, received_on
 
 if TYPE_CHECKING:
@@ -78,7 +79,9 @@ class WorkerRowsTable(WorkerRows):
     def owed(self, day: int, limit: int) -> list[Debt]:
         first = day * DAY_MS
         found = self._ledger(day, f"{first:015d}", f"{first + DAY_MS:015d}", limit)
-        return [debt_of(row) for row in found]
+        debts = [debt_of(row) for row in found]
+        said = self._work.find([refund_key(debt.key) for debt in debts if debt.is_owed])
+        return [_as_said(debt, said) for debt in debts]
 
     def refunds(self, day: int, limit: int) -> list[Refund]:
         first = day * DAY_MS
@@ -87,8 +90,8 @@ class WorkerRowsTable(WorkerRows):
 
     def debts(self, keys: Sequence[DebtKey]) -> list[Debt]:
         places = [ledger_key(REFUND_DUE, key) for key in keys]
-        found = self._work.find(places)
-        return [debt_of(found[place]) for place in places if place in found]
+        found = self._work.find([*places, *map(refund_key, keys)])
+        return [_as_said(debt_of(found[place]), found) for place in places if place in found]
 
     def _ledger(self, day: int, after: str, before: str, limit: int) -> Iterator[Item]:
         found = self._work.query(month_of(day * DAY_MS), after=after, before=before, page=limit, consistent=False)
@@ -102,6 +105,11 @@ class WorkerRowsTable(WorkerRows):
     def _received(self, day: int, limit: int) -> Iterator[Item]:
         for shard in SHARDS:
             yield from islice(self._work.query(received_on(f"{day}#{shard}"), page=limit, index=INDEX), limit)
+
+
+def _as_said(debt: Debt, said: Mapping[Key, Item]) -> Debt:
+    """A debt with the row that says that it was paid back, where its own does not."""
+    return debt.with_refund(refund_in(said.get(refund_key(debt.key)))) if debt.is_owed else debt
 
 
 def _delivery(row: Item) -> DeliveryHead:

@@ -1,17 +1,17 @@
 """Money that is owed back to a seeker, and the word that it was paid back.
 
-A debt is a row `refund_due` of the ledger. Its refund stands beside it, and is written once: with the move of money, a
-row of the ledger's day, and a row of the transaction, which so counts for one debt alone. Where the task's record still
-owes the debt, its next version does not any more. All of that is one transaction.
+A debt is a row `refund_due` of the ledger. Its refund stands in it, and in a row of its own, which is written once:
+with the move of money, a row of the ledger's day, and a row of the transaction, which so counts for one debt alone.
+Where the task's record still owes the debt, its next version does not any more. All of that is one transaction.
 """
 
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, Self
 
 from piecework.jsons import Json
-from piecework.values import asdict, dataclass
+from piecework.values import asdict, dataclass, replace
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerKind, LedgerRow
 
@@ -91,6 +91,10 @@ class Debt:
             operator=operator,
             reason=reason,
         )
+
+    def with_refund(self, refund: Refund | None) -> Self:
+        """The same debt with what is known of its refund."""
+        return replace(self, refund=refund)
 
     @property
     def key(self) -> DebtKey:

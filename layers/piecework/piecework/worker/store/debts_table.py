@@ -6,7 +6,9 @@
 | LEDGER#<year-month>   | REFUNDED#<ms>#<contract>#<…>  | row (JSON): the same, under the day on which it was said     |
 | REFUND#<network>/<…>  | REFUND                        | row (JSON), write: for which debt a transaction counts       |
 | EXEC#<contract id>    | MONEY#<last>#<ms>#<…>         | row (JSON): the move of money, which stays                   |
+| EXEC#<contract id>    | REFUND#<name of the debt>     | row (JSON), write: that this debt was paid back              |
 
+Earlier code may write a debt's row anew, without its refund. The last of these rows is written once, and stays.
 Of a month's rows, `REFUNDED` stands behind all that begin with a time, so code that reads days finds none of them.
 """
 
@@ -47,11 +49,12 @@ class DebtsTable(Debts):
         month, place = ledger_key(REFUND_DUE, DebtKey(contract_id, at_ms, generation, ""))
         found = self._table.query(month, after=place[:-1], before=place[:-1] + "$", page=MOST)
         debts = map(debt_of, found)
-        return next((debt for debt in debts if debt.key.name == name), None)
+        debt = next((debt for debt in debts if debt.key.name == name), None)
+        return debt.with_refund(refund_in(self._table.get(*refund_key(debt.key)))) if debt and debt.is_owed else debt
 
     def counted(self, network: str, transaction: str) -> Refund | None:
         item = self._table.get(*_counted_key(network, transaction))
-        return known(Refund, loads(item["row"])) if item else None
+        return refund_in(item)
 
     def refund(self, refund: Refund, debt: Debt, before: Execution | None) -> None:
         text = canonical(asdict(refund)).decode()
@@ -65,6 +68,7 @@ class DebtsTable(Debts):
                 at(_counted_key(refund.network, refund.transaction)) | {"row": text, "write": new_write()},
                 condition=ABSENT,
             ),
+            Put(at(refund_key(debt.key)) | {"row": text, "write": new_write()}, condition=ABSENT),
             Put(at((month_of(refund.at_ms), sort)) | {"row": text}),
             Put(at(move_at(move)) | row_of(move)),
         ]
@@ -78,6 +82,16 @@ def debt_of(item: Item) -> Debt:
     """A row of the ledger with its refund, if it has one."""
     refund = item.get("refund")
     return Debt(known(LedgerRow, loads(item["row"])), known(Refund, loads(refund)) if refund else None)
+
+
+def refund_key(key: DebtKey) -> Key:
+    """Where it stands that a debt was paid back."""
+    return f"EXEC#{key.contract_id}", f"REFUND#{key.name}"
+
+
+def refund_in(item: Item | None) -> Refund | None:
+    """The refund that a row holds; None where there is no row."""
+    return known(Refund, loads(item["row"])) if item else None
 
 
 def _counted_key(network: str, transaction: str) -> Key:
