@@ -20,7 +20,7 @@ MOST_MODULES = 16
 MOST_LINES = 400
 DOORS = {"runtime", "worker", "kernel", "ops"}
 LIBRARIES = {  # what a room may use beside the standard library and `LAYERS`
-    "worker": {"eth_account", "eth_keys", "eth_utils", "rfc8785", "jwt", "cryptography"},
+    "worker": {"eth_keys", "eth_utils", "rfc8785", "jwt", "cryptography"},
     "kernel": {"yaml", "re2"},
     "webhooks": {"standardwebhooks"},
     "ops": {"cryptography"},  # signatures of people's tokens

@@ -1,9 +1,14 @@
 """Contracts: the rules V1 to V14 in their order, what is derived from a contract, hashes and signatures."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
+from eth_account import Account
+from eth_account.messages import encode_typed_data
 
+from local.gateway.lambdas.variables import PACKAGE
 from piecework.worker.chain.networks import BASE, BASE_SEPOLIA, atomic_units
 from piecework.worker.contract.contracts import attempts_of, secret_bytes, time_in_ms, time_text, validate
 from piecework.worker.contract.signatures import contract_bytes, contract_hash, is_signed_by_key, sign, signing_digest
@@ -182,6 +187,46 @@ def test_signing_gives_the_vectors():
         "cf624990f8e2144855326f139c4e1f08c34a75340534204e64165cc77b79a177",
     ]
     assert signed(copy.deepcopy(EXAMPLE)) == EXAMPLE
+
+
+@pytest.mark.parametrize("name", ["ctr_1", "", "Zürich 😀\x00", "a" * 200, '"},{'])
+@pytest.mark.parametrize("network", [BASE, BASE_SEPOLIA])
+@pytest.mark.parametrize("role", ["worker", "seeker"])
+def test_what_is_signed_is_what_a_wallet_makes_of_the_typed_data(name, network, role):
+    message = encode_typed_data(
+        domain_data={"name": "HIRE", "version": "1.0", "chainId": network.chain_id},
+        message_types={
+            "HireContract": [
+                {"name": "contractId", "type": "string"},
+                {"name": "contractHash", "type": "bytes32"},
+                {"name": "role", "type": "string"},
+            ]
+        },
+        message_data={"contractId": name, "contractHash": bytes.fromhex(EXAMPLE["hash"][7:]), "role": role},
+    )
+    theirs = Account.sign_message(message, private_key=WORKER_KEY)
+
+    assert signing_digest(name, EXAMPLE["hash"], role, network) == bytes(theirs.message_hash)
+    assert sign(WORKER_KEY, name, EXAMPLE["hash"], role, network) == "0x" + bytes(theirs.signature).hex()
+
+
+def test_a_hash_of_another_length_is_not_signed():
+    with pytest.raises(ValueError, match="32 bytes"):
+        signing_digest("ctr_1", "sha256:" + "ab" * 31, "worker", BASE)
+
+
+def test_contracts_are_checked_without_the_package_that_takes_most_of_a_second():
+    code = (
+        "import sys; from piecework.worker.chain.networks import BASE\n"
+        "from piecework.worker.contract import signatures as s\n"
+        "digest = s.signing_digest('c', 'sha256:' + 'ab' * 32, 'worker', BASE)\n"
+        "signed = s.sign('0x' + '11' * 32, 'c', 'sha256:' + 'ab' * 32, 'worker', BASE)\n"
+        "s.is_signed_by_key('0x' + '00' * 20, digest, signed, BASE); print('eth_account' in sys.modules)"
+    )
+    command, env = [sys.executable, "-c", code], {"PYTHONPATH": str(PACKAGE)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
 
 
 def test_a_signature_stands_for_one_wallet_role_contract_and_chain():
