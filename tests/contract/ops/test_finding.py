@@ -211,7 +211,7 @@ def test_without_a_worker_door_its_ids_are_not_looked_for(shelf):
         assert answer["items"] == [] and {one["kind"] for one in answer["looked"]} == {"piece"}
 
 
-SENSELESS = ("", "  ", "x" * 513, "é" * 300, "a\nb", "\x00", "\x9b", "\ud800")
+SENSELESS = ("", "  ", "a\x1f", "\x85a", "x" * 513, "é" * 300, "a\nb", "\x00", "\x9b", "\ud800")
 HOSTILE = [
     *({"id": [one]} for one in SENSELESS),
     *({}, {"id": ["a", "b"]}, {"id": ["a"], "kind": ["x"]}, {"id": ["a"], "until_ms": ["x"]}),

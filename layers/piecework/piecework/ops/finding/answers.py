@@ -29,8 +29,9 @@ class Sought(NamedTuple):
             BadRequest: there is no id in it, or another parameter; or what it has cannot be an id.
         """
         asked = texts(query, "id", "until_ms")
-        wanted = asked.get("id", "").strip()
-        if not wanted or NOT_AN_ID.search(wanted) or len(wanted.encode()) > MOST_BYTES:
+        given = asked.get("id", "")
+        wanted = given.strip()
+        if not wanted or NOT_AN_ID.search(given) or len(wanted.encode()) > MOST_BYTES:
             raise BadRequest(f"id must be a text of 1 to {MOST_BYTES} bytes without control characters")
         return cls(wanted, min(number(asked, "until_ms", MOST_MS, MOST_MS), now_ms + AHEAD_MS), now_ms)
 
