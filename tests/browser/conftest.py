@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import (
     Browser,
@@ -197,6 +198,19 @@ def sign_in(console: Console, new_context: Callable[..., BrowserContext], watch:
         return page
 
     return with_token
+
+
+@pytest.fixture
+def resumes(console: Console) -> Iterator[None]:
+    """What the test pauses gets work again at its end, however that comes."""
+    yield
+    with httpx.Client(base_url=console.url, headers={"Authorization": "Bearer ann-secret"}, timeout=30) as door:
+        standing = door.get("/ops/status").raise_for_status().json()
+        for scope in [one["scope"] for one in [*standing["paused"], *standing["paused_agents"]]]:
+            kind, _, name = scope.partition(":")
+            which = {"agent_id": name} if kind == "agent" else {"scope": scope}
+            path = "/ops/kernel/agents/resume" if kind == "agent" else "/ops/resume"
+            door.post(path, json={**which, "reason": "the test has ended"}).raise_for_status()
 
 
 def _launch(playwright: Playwright, executable: str) -> Browser:

@@ -32,7 +32,7 @@ def give_reason(page, verb, reason):
     dialog.get_by_role("button", name=verb, exact=True).click()
 
 
-def test_an_agent_is_shown_with_its_work_and_is_paused_and_resumed(kernel, open_console):
+def test_an_agent_is_shown_with_its_work_and_is_paused_and_resumed(kernel, open_console, resumes):
     work = kernel.asks(arguments={"cents": 1})
     page = open_console("/agents")
     row = card(page).get_by_role("row").filter(has_text="desk-1")
@@ -79,7 +79,7 @@ def test_runners_and_tools_are_shown_and_what_strangers_write_is_text(kernel, op
         expect(page.get_by_role("row").filter(has_text="geo.look_up")).to_be_visible()
 
 
-def test_a_door_is_paused_and_resumed_in_operations(open_console, watch):
+def test_a_door_is_paused_and_resumed_in_operations(open_console, watch, resumes):
     watch.allow("400")
     page = open_console("/operations")
     page.get_by_role("button", name="Pause…").click()
