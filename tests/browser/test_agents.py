@@ -42,7 +42,7 @@ def test_an_agent_is_shown_with_its_work_and_is_paused_and_resumed(kernel, open_
 
     card(page).get_by_role("button", name="Pause…").click()
     give_reason(page, "Pause", f"it refunds twice {HOSTILE}")
-    expect(card(page)).to_contain_text("Paused by ops:local")
+    expect(card(page)).to_contain_text("Paused by you")
     expect(card(page)).to_contain_text(f"it refunds twice {HOSTILE}")
     refused = kernel.create(AGENT)
     assert refused.status_code == 503 and "paused" in refused.text
@@ -50,7 +50,7 @@ def test_an_agent_is_shown_with_its_work_and_is_paused_and_resumed(kernel, open_
     page.reload()
     card(page).get_by_role("button", name="Resume…").click()
     give_reason(page, "Resume", "it is mended")
-    expect(card(page)).to_contain_text("resumed by ops:local")
+    expect(card(page)).to_contain_text("resumed by you")
     expect(card(page).get_by_role("button", name="Pause…")).to_be_visible()
     assert kernel.asks(arguments={"cents": 2}).status() == "blocked"
 
@@ -93,7 +93,7 @@ def test_a_door_is_paused_and_resumed_in_operations(open_console, watch, resumes
         page.get_by_role("region", name="Pauses", exact=True).get_by_role("row").filter(has_text="executor:nobody-here")
     )
     expect(row).to_contain_text("the facilitator answers 500")
-    expect(row).to_contain_text("local")
+    expect(row).to_contain_text("you")
     row.get_by_role("button", name="Resume…").click()
     give_reason(page, "Resume", "it answers again")
     expect(page.get_by_text("None: every door and executor gets work.")).to_be_visible()

@@ -62,10 +62,16 @@ def test_a_payment_in_doubt_is_decided_upon_what_the_chain_shows(console, open_c
     expect(dialog.get_by_label("Transaction that paid")).to_have_value(shown["chain"]["paid_by"])
     assert dialog.get_by_label("The contract's id once more").count() == 0  # the chain shows it
     dialog.get_by_label("Reason").fill("the chain shows it")
+    page.clock.install()
     dialog.get_by_role("button", name="It was paid").click()
 
     expect(page.get_by_role("heading", name=re.compile("COMPLETED.*settled"))).to_be_visible()
     expect(page.get_by_role("figure").filter(has_text="An operator's decision")).to_contain_text("the chain shows it")
+    page.clock.run_for(60_000)
+    news = page.locator("#toasts")
+    expect(news).to_contain_text("The payment is settled, the task COMPLETED")
+    news.get_by_role("button", name="Close").click()
+    expect(news).to_be_empty()
     task = door.get(f"/ops/tasks/{doubt}").json()
     assert (task["state"], task["payment"], task["resolution"]["operator"]) == ("COMPLETED", "settled", "local")
 
@@ -231,7 +237,7 @@ def test_what_a_contract_was_about_is_forgotten_and_its_money_stays(open_console
     page.get_by_role("dialog").get_by_label("Reason").fill("the seeker asked for it")
     page.get_by_role("dialog").get_by_role("button", name="Erase for good").click()
 
-    expect(page.get_by_text(re.compile("was forgotten .* by local"))).to_be_visible()
+    expect(page.get_by_text(re.compile("was forgotten .* by you"))).to_be_visible()
     expect(page.get_by_role("region", name="Moves")).to_contain_text("5 USDC")
     assert door.get(f"/ops/tasks/{name}").json()["forgotten"]["complete"] is True
 

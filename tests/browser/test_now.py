@@ -100,7 +100,7 @@ def test_a_piece_is_forgotten_for_good_with_a_reason(console, open_console, door
     dialog.get_by_label("Reason").fill("they asked for it")
     dialog.get_by_role("button", name="Erase for good").click()
 
-    expect(page.get_by_text(re.compile("was forgotten .* by local"))).to_be_visible()
+    expect(page.get_by_text(re.compile("was forgotten .* by you"))).to_be_visible()
     expect(page.get_by_text("No evidence by reference")).to_be_visible()
     assert calls == [{"reason": "they asked for it"}] * 2  # until all of it is erased
     assert door.get(f"/ops/pieces/{key}").json()["forgotten"]["complete"] is True

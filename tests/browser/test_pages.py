@@ -76,3 +76,32 @@ def test_the_question_who_one_is_is_readable_for_all(console, new_context, watch
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     screen(page, f"sign-in-{theme}")
     assert findings(page) == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_what_went_wrong_is_readable_for_all(console, open_console, watch, theme):
+    watch.allow("404|ERR_FAILED")
+    page = settled(open_console("/nothing/is/here", color_scheme=theme))
+    expect(page.get_by_role("heading", name="No such page")).to_be_visible()
+    assert findings(page) == []
+
+    page.goto(f"{console.url}/console/pieces/{'0' * 64}")
+    expect(settled(page).get_by_role("alert")).to_contain_text("there is no such piece")
+    screen(page, f"failure-{theme}")
+    assert findings(page) == []
+    page.route("**/ops/pieces**", lambda route: route.abort())
+    page.route("**/console/session", lambda route: route.abort())
+    page.get_by_role("link", name="Pieces", exact=True).click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("alert").filter(has_text="cannot be reached")).to_be_visible()
+    expect(page.locator("#toasts")).to_contain_text("you are still signed in")
+    screen(page, f"unreachable-{theme}")
+    assert findings(page) == []
+
+
+@pytest.mark.parametrize("path", ["/console/pieces/%E0%A4%A", "/console/hired/%", "/console/inbox/%ff/a"])
+def test_an_address_that_cannot_be_read_is_no_page(open_console, path):
+    page = open_console("/pieces")
+    page.evaluate("(path) => (history.pushState(null, '', path), dispatchEvent(new PopStateEvent('popstate')))", path)
+
+    expect(page.get_by_role("heading", name="No such page")).to_be_visible()

@@ -334,3 +334,39 @@ def test_the_theme_is_kept_and_the_keys_work(console, page):
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_news_go_by_themselves_unless_something_failed_or_they_are_to_stay(page):
+    page.clock.install()
+    asked(
+        page,
+        "parts/toast.js",
+        "exports.toast('a'); exports.toast('b', 'failed'); exports.toast('c', 'done', values[0])",
+        {"stays": True},
+    )
+    page.clock.run_for(10_000)
+    news = page.locator("#toasts > *")
+    assert [text.split("\n")[0] for text in news.all_inner_texts()] == ["b", "c"]
+
+    news.first.get_by_role("button", name="Close").click()
+    expect(news).to_have_count(1)
+    page.evaluate("document.dispatchEvent(new CustomEvent('pw-signed-out'))")
+    expect(news).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("by", "is_of_kernel", "called"),
+    [
+        ("local", False, "you"),
+        ("ops:local", True, "you"),
+        ("local", True, "local of the kernel door"),  # another one
+        ("ops:ann", True, "ann"),
+        ("person:7b5c8a1e", False, "person 7b5c8a1e"),
+        ("ops:person:7b5c8a1e", True, "person 7b5c8a1e"),
+        ("ops:anonymous", True, "anonymous"),
+        ("", False, "–"),
+        (None, True, "–"),
+    ],
+)
+def test_who_did_something_is_called_as_a_reader_knows_them(page, by, is_of_kernel, called):
+    assert asked(page, "parts/people.js", "return exports.called(...values)", by, is_of_kernel) == called

@@ -81,7 +81,8 @@ def test_dead_letters_are_looked_at_and_put_back_with_a_reason(open_console):
         page.get_by_role("region", name="What operators did").get_by_role("row").filter(has_text="dead_letters.redrive")
     )
     expect(row).to_contain_text("it was a test <b>of mine</b>")
-    expect(row).to_contain_text("local")
+    expect(row).to_contain_text("you")
+    expect(page.locator("#toasts").get_by_role("button", name="Close")).to_be_visible()  # it stays until then
 
 
 def test_a_refusal_of_the_door_is_shown_with_what_to_do(open_console, watch):

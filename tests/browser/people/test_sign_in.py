@@ -1,8 +1,11 @@
 """People sign in at an issuer, in a real browser: there and back, where they were, told when they may nothing."""
 
+import time
+
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.axe import findings
 from tests.browser.conftest import DOORS
 from tests.support.machine import Gateways
 from tests.support.ops.issuer_server import issuing
@@ -84,13 +87,92 @@ def test_a_login_that_ended_is_asked_for_and_returns_to_where_one_was(visit, iss
     assert page.url == f"{door.url}/console/operations"
 
 
+def stored(page):
+    return page.evaluate("JSON.stringify({...sessionStorage})")
+
+
+def typed_and_signed_in_again(page, issuer, person):
+    """A page whose login ended when a question with a reason was answered, and a person who signed in then."""
+    page.get_by_role("button", name=BUTTON).click()
+    page.get_by_role("button", name="Pause…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("What").fill("executor:nobody-here")
+    dialog.get_by_label("Reason").fill("it answers <b>twice")
+    let_login_end(page, issuer)
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    page.get_by_role("button", name=BUTTON).wait_for()
+    page.unroute("**/ops/**")
+    issuer.person = {"sub": person, "groups": ["ops"]}
+    with page.expect_response("**/token"):  # and not what stood there before
+        page.get_by_role("button", name=BUTTON).click()
+    expect(page.get_by_text(f"person:{person}")).to_be_visible()
+    expect(page.get_by_role("heading", name="Dead letters")).to_be_visible()
+
+
+def test_a_reason_outlives_a_login_that_ended_and_is_gone_once_it_was_used(visit, issuer, resumes):
+    page = visit("/operations")
+    typed_and_signed_in_again(page, issuer, "7b5c8a1e")
+    expect(page.get_by_text("What you had typed is kept. Open the same question again.")).to_be_visible()
+    kept = stored(page)
+    assert "it answers <b>twice" in kept and "eyJ" not in kept and "verifier" not in kept
+    page.get_by_role("button", name="Keys").click()
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Pause…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Reason")).to_have_value("it answers <b>twice")
+    expect(dialog.get_by_label("What")).to_have_value("")  # what decides is typed anew
+    dialog.get_by_label("What").fill("executor:nobody-here")
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+
+    pauses = page.get_by_role("region", name="Pauses", exact=True)
+    expect(pauses.get_by_role("row").filter(has_text="executor:nobody-here")).to_contain_text("it answers <b>twice")
+    assert stored(page) == "{}"
+    page.get_by_role("button", name="Pause…").click()
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_have_value("")
+
+
+def test_another_person_does_not_get_what_was_typed(visit, issuer):
+    page = visit("/operations")
+    typed_and_signed_in_again(page, issuer, "another")
+
+    assert stored(page) == "{}"
+    page.get_by_role("button", name="Pause…").click()
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_have_value("")
+    expect(page.get_by_text("What you had typed is kept")).to_have_count(0)
+
+
+def test_what_was_typed_is_gone_after_a_sign_out_and_after_a_quarter_of_an_hour(visit, issuer):
+    page = visit("/operations")
+    typed_and_signed_in_again(page, issuer, "7b5c8a1e")
+    assert "twice" in stored(page)
+    page.clock.install(time=time.time() + 15 * 60)
+    page.get_by_role("button", name="Pause…").click()
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_have_value("")
+    page.keyboard.press("Escape")
+
+    typed_and_signed_in_again(visit("/operations"), issuer, "7b5c8a1e")
+    page.reload()
+    page.get_by_role("button", name=BUTTON).click()
+    expect(page.get_by_text("person:7b5c8a1e")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/console/now")
+    assert stored(page) == "{}"
+
+
 def test_a_person_without_a_group_is_told_so(visit, issuer, watch):
     watch.allow("403")
     issuer.person = {"sub": "nobody", "groups": ["cooks"]}
     page = visit("/now")
     page.get_by_role("button", name=BUTTON).click()
 
-    expect(page.get_by_text("You are signed in, but have no role here.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("your groups may not use this console")
+    assert findings(page) == []
+    page.get_by_role("banner").get_by_role("button", name="Sign out").wait_for()
+    issuer.person = {"sub": "7b5c8a1e", "groups": ["ops"]}
+    with page.expect_request("**/logout?**"):
+        page.get_by_role("main").get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name=BUTTON).click()
+    expect(page.get_by_text("person:7b5c8a1e")).to_be_visible()
 
 
 def test_what_the_issuer_refuses_is_told_and_another_tabs_answer_does_not_count(visit, issuer, door):
@@ -109,7 +191,8 @@ def test_signing_out_ends_at_the_issuer_and_comes_back(visit, issuer):
     page = visit("/now")
     page.get_by_role("button", name=BUTTON).click()
     expect(page.get_by_text("person:7b5c8a1e")).to_be_visible()
-    page.get_by_role("button", name="Sign out").click()
+    with page.expect_request("**/logout?**"):
+        page.get_by_role("button", name="Sign out").click()
 
+    page.wait_for_url("**/console/now")
     expect(page.get_by_role("button", name=BUTTON)).to_be_visible()
-    assert "/logout" in [path for path, _ in issuer.seen]

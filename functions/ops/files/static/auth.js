@@ -7,7 +7,8 @@
  * After a 401, `signIn()` asks the person and goes on where the request stopped: the address stays, so does the page.
  */
 import { html } from "./render.js";
-import { ask } from "./parts/dialog.js";
+import { ask, isReadBy } from "./parts/dialog.js";
+import { forget, isKept } from "./parts/kept.js";
 import { toast } from "./parts/toast.js";
 
 /** @typedef {import("#ops").Caller} Caller */
@@ -32,6 +33,7 @@ let current = null;
 /** @type {Caller | null} */
 let caller = null;
 let signed = 0;
+let refused = false;
 /** @type {Promise<void> | null} */
 let asking = null;
 /** @type {Set<() => void>} */
@@ -55,6 +57,9 @@ export async function headers() {
   return pasted ? { Authorization: `Bearer ${pasted}` } : {};
 }
 
+/** Whether somebody is signed in who may do nothing here. */
+export const isRefused = () => refused;
+
 /** Once after the page has loaded: spends the link's token, resumes a way, and learns who is signed in. */
 export async function start() {
   const once = new URLSearchParams(location.hash.slice(1)).get("once");
@@ -63,7 +68,7 @@ export async function start() {
     await spend(once);
   }
   for (const way of ways) if (await way.resume?.()) current = way;
-  await learn();
+  if ((await learn()) && isKept(caller?.name ?? "")) toast("What you had typed is kept. Open the same question again.");
 }
 
 /** How often somebody has signed in; a request that was sent before the last time is only sent again. */
@@ -77,6 +82,7 @@ export function signIn() {
 
 /** Sign out everywhere that this page knows; if the door cannot be asked, nobody is told that it is done. */
 export async function signOut() {
+  forget();
   if (current) await current.end?.();
   else if (!(await fetch(SESSION, { method: "DELETE" }).catch(() => null))) return toast("The door cannot be reached, so you are still signed in. Try again.", "failed");
   [current, pasted] = [null, ""];
@@ -94,7 +100,7 @@ async function spend(once) {
 /** @returns {Promise<boolean>} whether anybody is signed in */
 async function learn() {
   const answer = await fetch(new URL("whoami", OPS), { headers: await headers(), cache: "no-store" });
-  if (answer.status === 403) throw new Error("You are signed in, but have no role here. Ask an operator for one.");
+  if (answer.status === 403) return await refuse(answer);
   if (answer.status === 401) return set(null), false;
   if (!answer.ok) throw new Error(`The door answered ${answer.status}. Try again in a moment.`);
   signed += 1;
@@ -102,17 +108,28 @@ async function learn() {
   return true;
 }
 
-/** @param {Caller | null} found */
-function set(found) {
-  caller = found;
+/** Somebody is signed in who may do nothing: the door says why. @param {Response} answer @returns {Promise<never>} */
+async function refuse(answer) {
+  const said = (await answer.json().catch(() => null))?.error;
+  set(null, true);
+  throw new Error(typeof said === "string" ? said : "You are signed in, but may do nothing here.");
+}
+
+/** @param {Caller | null} found @param {boolean} [isRefused] */
+function set(found, isRefused = false) {
+  [caller, refused] = [found, isRefused];
+  if (found) isReadBy(found.name), isKept(found.name); // what another has typed is erased
   for (const listener of listeners) listener();
 }
 
 /** Leave the page to sign in; what stops that is told. @param {Way} way */
-const leave = (way) => way.begin?.().catch((error) => toast(error.message, "failed"));
+function leave(way) {
+  document.dispatchEvent(new CustomEvent("pw-leaving"));
+  return way.begin?.().catch((error) => toast(error.message, "failed"));
+}
 
-/** @param {string} problem @returns {Promise<void>} */
-async function question(problem) {
+/** @param {string} earlier why the last try did not do @returns {Promise<void>} */
+async function question(earlier) {
   const others = [];
   for (const way of ways) if (way.begin && (await way.isOffered?.().catch(() => true) ?? true)) others.push(way);
   const answer = await ask({
@@ -122,9 +139,10 @@ async function question(problem) {
       ${others.map((way) => html`<p><button type="button" @click=${() => leave(way)}>${way.name}</button></p>`)}`,
     fields: [{ name: "token", label: "Token", type: "password", required: true }],
     verb: "Sign in",
-    problem,
+    problem: earlier,
     isForced: true,
   });
   [current, pasted] = [null, answer?.token.trim() ?? ""];
-  if (!(await learn())) return question("This token is not one of the door's.");
+  const problem = await learn().then((isSigned) => (isSigned ? "" : "This token is not one of the door's."), (error) => error.message);
+  if (problem) return question(problem);
 }

@@ -35,7 +35,7 @@ function frame() {
     <button type="button" @click=${changeTheme} aria-label=${`Use the ${isDark() ? "light" : "dark"} theme`}>${isDark() ? "☀" : "☾"}</button>
     <button type="button" @click=${showKeys} aria-label="Keys" title="Keys ( ? )">?</button>
     <span class="who">${caller && (caller.name || "open door")}</span>
-    <button type="button" ?hidden=${!caller?.name} @click=${() => auth.signOut()}>Sign out</button>`;
+    <button type="button" ?hidden=${!caller?.name && !auth.isRefused()} @click=${() => auth.signOut()}>Sign out</button>`;
 }
 
 /** @param {string} path */

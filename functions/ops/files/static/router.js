@@ -63,7 +63,9 @@ function forgetWithPerson() {
   });
   auth.onCaller(() => {
     const caller = auth.who();
-    if (caller && caller.name !== reader) (reader = caller.name), open(false);
+    if (!caller || caller.name === reader) return;
+    if (reader !== undefined) document.getElementById("toasts")?.replaceChildren(); // they were for the one before
+    (reader = caller.name), open(false);
   });
 }
 
@@ -81,7 +83,11 @@ export function matched(path) {
     const wanted = route.path.split("/").filter(Boolean);
     if (wanted.length !== parts.length || wanted.some((want, at) => want[0] !== ":" && want !== parts[at])) continue;
     const named = wanted.map((want, at) => [want.slice(1), parts[at], want[0]]).filter(([, , kind]) => kind === ":");
-    return { route, params: Object.fromEntries(named.map(([name, value]) => [name, decodeURIComponent(value)])) };
+    try {
+      return { route, params: Object.fromEntries(named.map(([name, value]) => [name, decodeURIComponent(value)])) };
+    } catch {
+      return null; // a `%` that begins nothing: no link of ours has one
+    }
   }
   return null;
 }

@@ -6,6 +6,7 @@ import { counted } from "../format.js";
 import { again } from "../parts/again.js";
 import { name } from "../parts/arguments.js";
 import { askReason } from "../parts/dialog.js";
+import { person } from "../parts/people.js";
 import { badge, empty, failure, json } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
@@ -80,6 +81,7 @@ function pauseOrResume(agent, signal) {
   const holds = isPaused(agent);
   return askReason({
     title: holds ? "Give this agent executions again" : "Give this agent no new executions",
+    about: agent.agent_id,
     intro: html`<p>${name(agent.agent_id)}. ${holds ? "What waits for it is given out." : "What it works on goes on; new executions are refused, and what waits stays."}</p>`,
     verb: holds ? "Resume" : "Pause",
     isGrave: !holds,
@@ -133,9 +135,9 @@ function agentCard(agent, acts) {
   return html`<article class="card" aria-label=${`Agent ${agent_id}`}>
     <h2>${name(agent_id)} ${isPaused(agent) ? badge("paused") : null}</h2>
     ${pause && html`<p>${isPaused(agent)
-      ? html`Paused by ${name(pause.by)} ${moment(pause.at)}: <span class="said">${pause.reason}</span>`
-      : html`<span class="quiet">Last paused by ${name(pause.by)} ${moment(pause.at)}: <span class="said">${pause.reason}</span>;
-          resumed by ${name(pause.resumed_by)} ${moment(pause.resumed_at)}: <span class="said">${pause.resumed_reason}</span></span>`}</p>`}
+      ? html`Paused by ${person(pause.by, true)} ${moment(pause.at)}: <span class="said">${pause.reason}</span>`
+      : html`<span class="quiet">Last paused by ${person(pause.by, true)} ${moment(pause.at)}: <span class="said">${pause.reason}</span>;
+          resumed by ${person(pause.resumed_by, true)} ${moment(pause.resumed_at)}: <span class="said">${pause.resumed_reason}</span></span>`}</p>`}
     <dl class="facts">
       <div><dt>waiting</dt><dd>${more_waiting ? `${waiting} or more executions` : counted(waiting, "execution")}</dd></div>
       ${hosted && html`<div><dt>hosted work</dt><dd>${work(hosted)}</dd></div>`}

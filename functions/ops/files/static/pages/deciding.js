@@ -1,10 +1,11 @@
 // @ts-check
 /** What the inbox and an approval's page share: the question, the answer, who was faster, and how the execution ends. */
 import { ApiError, get, getExact, part, post } from "../api.js";
-import { can, who } from "../auth.js";
+import { can } from "../auth.js";
 import { exact, time } from "../format.js";
 import { callArguments, isWhole, name } from "../parts/arguments.js";
 import { ask } from "../parts/dialog.js";
+import { called, person } from "../parts/people.js";
 import { badge } from "../parts/show.js";
 import { html } from "../render.js";
 import { link } from "../router.js";
@@ -63,7 +64,7 @@ export function deadline({ expires_at, on_timeout, state }) {
 export function answerOf({ answer, state }) {
   if (!answer) return state === "cancelled" ? badge("cancelled") : badge("waiting");
   const word = answer.timed_out ? html`${badge("denied")} nobody answered in time` : badge(answer.approved ? "granted" : "denied");
-  return html`${word} ${answer.by ? html`by ${name(answer.by)}` : null} ${moment(answer.at)}
+  return html`${word} ${answer.by ? html`by ${person(answer.by, true)}` : null} ${moment(answer.at)}
     ${answer.reason ? html`<br><span class="said">“${answer.reason}”</span>` : null}`;
 }
 
@@ -76,6 +77,7 @@ export async function decide(listed, approved, signal) {
   let made = /** @type {Outcome | null} */ (null);
   const done = await ask({
     title: `${verb} this call?`,
+    about: `${listed.execution_id}/${listed.step_id}`,
     intro: html`<p>${name(approval.agent_id)} wants ${name(approval.tool_id)}:</p>
       <div class="within">${callArguments(approval.arguments)}</div>
       ${isWhole(approval.arguments) ? null : html`<p class="failed">You do not see all that you would answer about.</p>`}`,
@@ -120,9 +122,9 @@ const said = (approved) => (approved ? "granted" : "denied");
 function standing({ answer, state }) {
   if (!answer) return state === "cancelled" ? "It was cancelled unanswered." : "";
   if (answer.timed_out) return `It was denied at ${exact(Date.parse(answer.at))}, because nobody answered in time.`;
-  const mine = answer.by === `ops:${who()?.name || "anonymous"}`;
+  const by = answer.by ? called(answer.by, true).replace(/^you$/, "You") : "Somebody";
   const why = answer.reason ? `: “${answer.reason}”` : "";
-  return `${mine ? "You" : answer.by ?? "Somebody"} ${said(answer.approved)} it at ${exact(Date.parse(answer.at))}${why}. That stands.`;
+  return `${by} ${said(answer.approved)} it at ${exact(Date.parse(answer.at))}${why}. That stands.`;
 }
 
 /** Look at an outcome's execution until it has ended, as long as it is shown. @param {Outcome} found @param {() => void} draw

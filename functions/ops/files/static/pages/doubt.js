@@ -52,7 +52,7 @@ export function doubts(path, { draw, look, signal }) {
     const body = { decision: answer, evidence: seen.evidence, reason, ...(answer === "paid" && { transaction: transaction.trim() }), ...(override && { override: override.trim() }) };
     try {
       const done = await post(`${path}/payment/resolve`, body, signal);
-      toast(`The payment is ${done.payment}, the task ${done.state}`);
+      toast(`The payment is ${done.payment}, the task ${done.state}`, "done", { stays: true });
     } catch (error) {
       if (!(error instanceof ApiError) || (error.status > 0 && error.status < 500 && error.status !== 409)) throw error; // to be mended in the dialog
       news = error.status === 409 ? `Nothing was decided by you: ${error.message}`

@@ -3,6 +3,7 @@
 import { address, exactly, getExact, part } from "../api.js";
 import { count, counted, exact, id, time } from "../format.js";
 import { again } from "../parts/again.js";
+import { person } from "../parts/people.js";
 import { badge, copy, empty, facts, json } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { at, durations, lasting, Timeline, told, WORDS } from "../parts/timeline.js";
@@ -210,7 +211,7 @@ function about({ id: own, agent_id, labels, created_at, updated_at, again_of, fo
     ["last change", time(Date.parse(updated_at))],
     ...(again_of ? [/** @type {[string, unknown]} */ (["run again from", html`<a href=${link(`/executions/${part(again_of)}`)}>${id(again_of)}</a>`])] : []),
     ...Object.entries(labels).map(([name, value]) => /** @type {[string, unknown]} */ ([name, html`<a href=${link("/executions", { label: `${name}:${value}` })}>${value}</a>`])),
-    ...(forgotten ? [/** @type {[string, unknown]} */ (["forgotten", html`${time(Date.parse(forgotten.at))} by ${forgotten.by ?? "nobody known"}: <span class="said">${forgotten.reason}</span>
+    ...(forgotten ? [/** @type {[string, unknown]} */ (["forgotten", html`${time(Date.parse(forgotten.at))} by ${person(forgotten.by, true)}: <span class="said">${forgotten.reason}</span>
       ${forgotten.complete ? null : html`<strong>Not complete: forget it again.</strong>`}`])] : []),
   ]);
 }
@@ -276,5 +277,5 @@ function entry(event, begins, isChosen, choose) {
   return html`<button type="button" class="step" aria-pressed=${String(isChosen)} @click=${() => choose({ event: isChosen ? 0 : sequence })}>
       ${sequence} <span class="unseen">${type}</span></button>
     <span class="when" title=${exact(at(event))}>+${lasting(at(event) - begins)}</span> <code>${type}</code>
-    ${by ? html`<span class="by">${by}</span>` : null} <span class="quiet">${JSON.stringify(payload).slice(0, SUMMARY)}</span>`;
+    ${by ? html`<span class="by">${person(by, true)}</span>` : null} <span class="quiet">${JSON.stringify(payload).slice(0, SUMMARY)}</span>`;
 }

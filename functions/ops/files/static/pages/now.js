@@ -5,6 +5,7 @@ import { age, ago, count, id, time } from "../format.js";
 import { again } from "../parts/again.js";
 import { overTime } from "../parts/histogram.js";
 import { queueName } from "../parts/queues.js";
+import { person } from "../parts/people.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { html } from "../render.js";
@@ -151,7 +152,7 @@ function paused({ paused, paused_agents, has_more_paused_agents }) {
     tone: () => "wait",
     cells: (each) => [
       html`<a href=${link(each.scope.startsWith("agent:") ? "/agents" : "/operations")}><code class="id">${each.scope}</code></a>`,
-      time(each.since_ms), each.by || "–", html`<span class="said">${each.reason}</span>`,
+      time(each.since_ms), person(each.by, each.scope.startsWith("agent:")), html`<span class="said">${each.reason}</span>`,
     ],
   }, rows)}${has_more_paused_agents ? html`<p class="quiet">More agents are paused.</p>` : null}`;
 }

@@ -5,6 +5,7 @@ import { can } from "../auth.js";
 import { age, count, counted, form, id, time } from "../format.js";
 import { ask, askReason } from "../parts/dialog.js";
 import { afterwards, queueName } from "../parts/queues.js";
+import { called, person } from "../parts/people.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
 import { list, table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
@@ -43,7 +44,7 @@ export async function open({ query, show, signal }) {
       act: async ({ reason }) => {
         const made = await post(`dead-letters/${part(query.queue)}/redrive`, { reason }, signal);
         const doubt = made.uncertain.length ? `; for ${made.uncertain.length} it is not known: look before you repeat it` : "";
-        toast(`${made.put_back} of ${counted(made.taken, "dead letter")} ${form(made.put_back, "is", "are")} back in the queue${doubt}`, doubt ? "failed" : "done");
+        toast(`${made.put_back} of ${counted(made.taken, "dead letter")} ${form(made.put_back, "is", "are")} back in the queue${doubt}`, doubt ? "failed" : "done", { stays: true });
       },
     });
     if (done) await Promise.all([refresh(), look()]);
@@ -74,7 +75,7 @@ function pause(signal) {
     isGrave: true,
     act: async ({ scope, reason }) => {
       const made = await post("pause", { scope: scope.trim(), reason }, signal);
-      toast(made.is_new ? `${made.pause.scope} is paused` : `${made.pause.scope} was paused already, by ${made.pause.by}; that pause holds`);
+      toast(made.is_new ? `${made.pause.scope} is paused` : `${made.pause.scope} was paused already, by ${called(made.pause.by)}; that pause holds`);
     },
   });
 }
@@ -101,7 +102,7 @@ function records(draw, signal) {
     key: (/** @type {Kept} */ record) => record.record_id,
     cells: (/** @type {Kept} */ record) => [
       time(record.at_ms),
-      record.by || "–",
+      person(record.by),
       html`<code>${record.verb}</code>`,
       id(record.target),
       html`<span class="said">${record.reason}</span>`,
@@ -156,7 +157,7 @@ function paused(pauses, pauseOrResume) {
       cells: (one) => [
         html`<code>${one.scope}</code>`,
         time(one.since_ms),
-        one.by || "–",
+        person(one.by),
         html`<span class="said">${one.reason}</span>`,
         ...(mayWrite ? [html`<button type="button" @click=${() => pauseOrResume(one.scope)}>Resume…</button>`] : []),
       ],

@@ -4,6 +4,7 @@ import { address, get, getBytes, part } from "../api.js";
 import { can } from "../auth.js";
 import { bytes, counted, exact, form, id, time } from "../format.js";
 import { forget } from "../parts/forget.js";
+import { person } from "../parts/people.js";
 import { badge, command, copy, empty, facts, json, quoted } from "../parts/show.js";
 import { list, table } from "../parts/table.js";
 import { html } from "../render.js";
@@ -63,7 +64,7 @@ function view(piece, looks, check, verdicts, erase) {
   const { forgotten } = piece;
   return html`
     <h1>Piece ${badge(piece.is_lapsed ? "lapsed" : piece.state)}</h1>
-    ${forgotten && html`<p class="said bad">What it was about was forgotten ${time(forgotten.at_ms)} by ${forgotten.by || "–"}, record ${id(forgotten.record_id)}.
+    ${forgotten && html`<p class="said bad">What it was about was forgotten ${time(forgotten.at_ms)} by ${person(forgotten.by)}, record ${id(forgotten.record_id)}.
       ${forgotten.complete ? null : "Not all of it is erased yet: forget it once more."}</p>`}
     ${facts([
       ...IDS.map((name) => /** @type {[string, unknown]} */ ([name, html`${id(piece[name])} ${piece[name] && copy(piece[name], name)}`])),

@@ -59,6 +59,7 @@ function question(path, seen, signal) {
   const override = { name: "override", label: "The contract's id once more", required: true, max: 64, hint: "The chain does not show that it was paid back. It will be kept that you said so all the same." };
   return {
     title: "It was paid back?",
+    about: seen.debt,
     intro: html`<p>${is_shown ? html`<strong class="said good">✓ The chain shows it: ${chain.why}.</strong>` : html`<strong class="said bad">✗ The chain does not show it: ${chain.why}.</strong>`}
         The debt is then settled, and this transaction counts for no other. This cannot be taken back.</p>
       ${facts([
@@ -82,7 +83,7 @@ function question(path, seen, signal) {
       const body = { debt: seen.debt, transaction: seen.transaction, evidence: seen.evidence, reason: values.reason, ...(values.override && { override: values.override.trim() }) };
       try {
         await post(path, body, signal);
-        toast("It is paid back");
+        toast("It is paid back", "done", { stays: true });
       } catch (error) {
         if (!(error instanceof ApiError) || error.status === 400) throw error;
         const isKnown = error.status > 0 && error.status < 500;

@@ -8,6 +8,7 @@ import { askReason } from "../parts/dialog.js";
 import { forget } from "../parts/forget.js";
 import { graph, MEANS } from "../parts/graph.js";
 import { networkName, usdc } from "../parts/money.js";
+import { person } from "../parts/people.js";
 import { badge, command, copy, empty, facts, failure, json, quoted } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
@@ -59,6 +60,7 @@ const known = (path, signal) => get(path, {}, signal).catch((error) => {
 function sendAgain(path, hook, signal) {
   return askReason({
     title: "Send this webhook again",
+    about: hook.event_id,
     intro: html`<p>${id(hook.event_id)} to ${id(hook.host)} is sent again, from the first try on. A seeker who has it already knows it by its id.</p>`,
     verb: "Send again",
     act: async ({ reason }) => {
@@ -83,7 +85,7 @@ function view(task, { resend, erase, pay, doubt }) {
   const { forgotten } = /** @type {{ forgotten?: { at_ms: number, by: string, complete: boolean, record_id: string } | null }} */ (task);
   return html`
     <h1>Task ${badge(task.state)} ${badge(task.payment)}</h1>
-    ${forgotten && html`<p class="said bad">What it was about was forgotten ${time(forgotten.at_ms)} by ${forgotten.by || "–"}, record ${id(forgotten.record_id)}.
+    ${forgotten && html`<p class="said bad">What it was about was forgotten ${time(forgotten.at_ms)} by ${person(forgotten.by)}, record ${id(forgotten.record_id)}.
       ${forgotten.complete ? null : "Not all of it is erased yet: forget it once more."}</p>`}
     ${doubt}
     ${facts([

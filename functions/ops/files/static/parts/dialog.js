@@ -1,15 +1,22 @@
 // @ts-check
 /** Questions to the person: a form in a <dialog>, which keeps the focus and closes with Escape. */
 import { html, render } from "../render.js";
+import { forget, keep, typed } from "./kept.js";
 
 /**
  * @typedef {{ name: string, label: string, type?: string, required?: boolean, value?: string, max?: number, hint?: string, choices?: string[] }} Field
  * @typedef {{ title: string, intro?: unknown, fields?: Field[], verb: string, problem?: string, isForced?: boolean,
- *   isGrave?: boolean, no?: string, act?: (values: Record<string, string>) => Promise<unknown> }} Question
+ *   isGrave?: boolean, no?: string, about?: string, act?: (values: Record<string, string>) => Promise<unknown> }} Question
  */
 
+let reader = ""; // the name of who is signed in
+
+/** Who is signed in from now on: what they have typed is theirs. @param {string} name */
+export const isReadBy = (name) => (reader = name);
+
 /** Ask; null if the person says no, or goes to another view. With `act`, the dialog stays open until it has worked, and shows
- * why it has not; while it works nobody can close it, so that what came of it is seen.
+ * why it has not; while it works nobody can close it, so that what came of it is seen. Who must leave the page to sign in again finds the
+ * reason in the same question: that of the same view and title, and `about` the same thing where a view has many.
  * @param {Question} question @returns {Promise<Record<string, string> | null>} */
 export function ask(question) {
   const dialog = document.createElement("dialog");
@@ -19,6 +26,8 @@ export function ask(question) {
     let answer = /** @type {Record<string, string> | null} */ (null);
     let problem = question.problem ?? "";
     let [isBusy, hasLeft] = [false, false];
+    const named = `${location.pathname} ${question.title} ${question.about ?? ""}`;
+    const keepIt = () => question.isForced || keep(reader, named, reasonIn(dialog)?.value ?? "");
     const leave = () => question.isForced || ((hasLeft = true), dialog.close());
     const draw = () => render(form(question, problem, isBusy, send, () => dialog.close()), dialog);
     const send = async (/** @type {SubmitEvent} */ event) => {
@@ -40,14 +49,19 @@ export function ask(question) {
     };
     dialog.addEventListener("cancel", (event) => (question.isForced || isBusy) && event.preventDefault());
     document.addEventListener("pw-moved", leave);
+    document.addEventListener("pw-leaving", keepIt);
     dialog.addEventListener("close", () => {
       if ((question.isForced && !answer) || (isBusy && !hasLeft)) return dialog.showModal(); // a browser closes it at a second Escape
       document.removeEventListener("pw-moved", leave);
+      document.removeEventListener("pw-leaving", keepIt);
+      forget(named);
       dialog.remove();
       if (back instanceof HTMLElement && back.isConnected) back.focus();
       resolve(answer);
     });
     draw();
+    const [reason, before] = [reasonIn(dialog), typed(reader, named)];
+    if (reason && before) reason.value = before;
     dialog.showModal();
   });
 }
@@ -57,6 +71,9 @@ export function askReason(question, max = 500) {
   const reason = { name: "reason", label: "Reason", type: "area", required: true, max, hint: "It is recorded with your name." };
   return ask({ ...question, fields: [reason] });
 }
+
+/** The field of a dialog that holds a reason. @param {HTMLElement} dialog */
+const reasonIn = (dialog) => /** @type {HTMLTextAreaElement | null} */ (dialog.querySelector("textarea[name=reason]"));
 
 /** @param {Question} question @param {string} problem @param {boolean} isBusy @param {(event: any) => void} send @param {() => void} no */
 function form({ title, intro, fields = [], verb, isForced, isGrave, no: keep = "Cancel" }, problem, isBusy, send, no) {
