@@ -214,6 +214,29 @@ def test_what_is_owed_back_was_paid_upon_what_the_chain_shows_and_the_second_is_
     expect(paid_back).to_contain_text("local: sent from the treasury")
 
 
+def test_a_day_that_cannot_be_read_after_a_refund_was_said_says_so_until_it_is_read_again(
+    console, open_console, owed, watch
+):
+    watch.allow("503")
+    page = open_console("/hired/money")
+    row = page.get_by_role("region", name="Owed back, and fees").last.get_by_role("row")
+    row = row.filter(has_text=owed["contract_id"])
+    row.get_by_role("button", name="It was paid back…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Transaction of the transfer back").fill(send_back(console, owed))
+    dialog.get_by_role("button", name="Ask the chain what it says").click()
+    dialog.get_by_label("Reason").fill("sent from the treasury")
+    page.route("**/ops/ledger*", lambda route: route.fulfill(status=503, json={"error": "the work table is busy"}))
+    dialog.get_by_role("button", name="It was paid back").click()
+
+    failed = page.get_by_role("alert").filter(has_text="the work table is busy")
+    expect(page.get_by_text("This is what was owed before:")).to_be_visible()
+    page.unroute("**/ops/ledger*")
+    failed.get_by_role("button", name="Try again").click()
+    expect(failed).to_have_count(0)
+    expect(row).to_contain_text("local: sent from the treasury")
+
+
 def test_a_webhook_is_sent_again_with_a_reason(console, open_console, door):
     paid = console.seeded.contracts["paid"]
     page = open_console(f"/hired/{paid}")

@@ -32,12 +32,19 @@ export async function open({ query, show, signal }) {
   let [ledger, risk] = await Promise.all([ofDay(), atRisk(signal).catch((error) => ({ error }))]);
   /** @type {any[] | null} */
   let week = null;
-  const draw = () => show(view(day, today, ledger, risk, week, pay), `Money of ${day}`);
-  const pay = (/** @type {Ledger["owed"][number]} */ { contract_id, debt }) => debt && payBack(contract_id, debt, signal, async () => {
-    ledger = await ofDay();
-    week = week && week.map((each) => (each.day === day ? ledger : each));
-    draw();
-  });
+  let problem = /** @type {unknown} */ (null); // why the day was not read again after a word on a refund
+  const stale = () => (problem ? html`${failure(problem, look)}<p class="said wait">This is what was owed before:</p>` : null);
+  const draw = () => show(view(day, today, ledger, risk, week, pay, stale()), `Money of ${day}`);
+  const look = async () => {
+    try {
+      [ledger, problem] = [await ofDay(), null];
+      week = week && week.map((each) => (each.day === day ? ledger : each));
+    } catch (error) {
+      problem = error;
+    }
+    if (!signal.aborted) draw();
+  };
+  const pay = (/** @type {Ledger["owed"][number]} */ { contract_id, debt }) => debt && payBack(contract_id, debt, signal, look);
   draw();
   const days = Array.from({ length: DAYS }, (_, at) => dayOf(Date.parse(day) - at * DAY_MS)).filter((each) => each >= "1970-01-01");
   week = await Promise.all(days.map((each) => (each === day ? ledger : get("ledger", { day: each }, signal).catch((error) => ({ day: each, error })))));
@@ -65,8 +72,8 @@ async function atRisk(signal) {
 }
 
 /** @param {string} day @param {string} today @param {Ledger} ledger @param {Risk | { error: unknown }} risk @param {any[] | null} week
- * @param {(row: Ledger["owed"][number]) => void} pay */
-function view(day, today, ledger, risk, week, pay) {
+ * @param {(row: Ledger["owed"][number]) => void} pay @param {unknown} stale what to say before debts that may have changed */
+function view(day, today, ledger, risk, week, pay, stale) {
   const changed = filtered("/hired/money");
   return html`<h1>Hired work</h1>${tabs("money")}
     <form class="filters" @submit=${changed} @change=${changed} aria-label="Day">
@@ -75,7 +82,7 @@ function view(day, today, ledger, risk, week, pay) {
     <section aria-labelledby="risk"><h2 id="risk">At risk now</h2>${"error" in risk ? failure(risk.error) : ofRisk(risk)}</section>
     <section aria-labelledby="sums"><h2 id="sums">${day}</h2>${completeness(ledger)}${sums(ledger)}</section>
     <section aria-labelledby="came"><h2 id="came">Received</h2>${received(ledger)}</section>
-    <section aria-labelledby="owed"><h2 id="owed">Owed back, and fees</h2>${owed(ledger, pay)}</section>
+    <section aria-labelledby="owed"><h2 id="owed">Owed back, and fees</h2>${stale}${owed(ledger, pay)}</section>
     <section aria-labelledby="back"><h2 id="back">Paid back</h2>${refunds(ledger)}</section>
     <section aria-labelledby="week"><h2 id="week">The ${DAYS} days until then</h2>${week ? ofWeek(week) : html`<p class="quiet">Loading…</p>`}</section>`;
 }
