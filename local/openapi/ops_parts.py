@@ -175,7 +175,10 @@ def found(kinds: Sequence[str], by: Sequence[str]) -> Schema:
     named = {"kind": {"enum": list(kinds)}, "by": {"enum": list(by)}}
     return an_object(
         {
-            "items": {"type": "array", "items": an_object({**named, "id": STRING, "of": TEXT_OR_NULL})},
+            "items": {
+                "type": "array",
+                "items": an_object({**named, "id": STRING, "of": TEXT_OR_NULL, "at_ms": {"type": ["integer", "null"]}}),
+            },
             "looked": {"type": "array", "items": an_object({**named, "since_ms": {"type": ["integer", "null"]}})},
         }
     )

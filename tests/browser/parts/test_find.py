@@ -2,6 +2,7 @@
 
 import re
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -18,7 +19,7 @@ def searched(page, wanted):
 
 
 def item(kind, by, id_="x", of=None):
-    return {"kind": kind, "by": by, "id": id_, "of": of}
+    return {"kind": kind, "by": by, "id": id_, "of": of, "at_ms": None}
 
 
 def looked(kind, by, since_ms=None):
@@ -69,6 +70,23 @@ def test_every_id_leads_straight_to_what_has_it(console, open_console, kernel):
         searched(page, "finding-box")
         expect(page.get_by_role("article", name="Runner finding-box")).to_be_visible()
         expect(page.get_by_role("article")).to_have_count(1)
+
+
+def test_a_record_that_is_found_is_shown_in_the_list_of_its_time(console, open_console):
+    ann = {"Authorization": "Bearer ann-secret"}
+    with httpx.Client(base_url=console.url, headers=ann, timeout=30) as door:
+        for scope in ("executor:first", "executor:later"):
+            door.post("/ops/pause", json={"scope": scope, "reason": "for a search"}).raise_for_status()
+            door.post("/ops/resume", json={"scope": scope, "reason": "for a search"}).raise_for_status()
+        records = door.get("/ops/records").json()["items"]
+    first = next(one for one in records if (one["verb"], one["target"]) == ("pause", "executor:first"))
+    page = open_console(f"/find?q={first['record_id']}")
+    page.get_by_role("link", name=first["record_id"]).click()
+
+    rows = page.get_by_role("region", name="What operators did").locator("tbody tr")
+    expect(rows.first).to_contain_text("executor:first")
+    page.get_by_role("link", name="The newest").click()
+    expect(rows.filter(has_text="executor:later").first).to_be_visible()
 
 
 def test_several_things_of_one_id_are_links_with_their_kinds(told, console):

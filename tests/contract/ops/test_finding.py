@@ -158,10 +158,25 @@ def test_a_task_is_found_by_each_of_its_ids(shelf):
         event_id_of(TASK, 3, "completed"): "event_id",
     }.items():
         answer = shelf.ask(wanted)
-        assert answer["items"] == [{"kind": "task", "id": "ctr_1", "by": by, "of": None}]
+        assert answer["items"] == [{"kind": "task", "id": "ctr_1", "by": by, "of": None, "at_ms": None}]
         assert by in {one["by"] for one in answer["looked"]}
         if shelf.client is None:
             assert shelf.found(wanted[:-1] + ("e" if wanted[-1] != "e" else "f")) == []
+
+
+def test_a_task_is_found_by_the_transaction_that_paid_it_back(shelf):
+    begun = hire(shelf, "ctr_back")
+    standing = shelf.tasks.executions([begun.contract_id])[begun.contract_id]
+    back = "0x" + "d" * 64
+    shelf.executions.move(standing, standing.paid_back({"transaction": back}))
+
+    assert shelf.found(back) == [("task", "ctr_back", "transaction", None)]
+
+
+def test_a_record_that_is_found_says_its_time_so_that_a_list_can_begin_there(shelf):
+    shelf.records.put(RECORD, START_MS // 1000 + 9)
+
+    assert shelf.ask(RECORD.record_id)["items"][0]["at_ms"] == RECORD.at_ms
 
 
 def test_a_webhook_that_is_kept_is_found_by_its_event(shelf):
@@ -306,7 +321,7 @@ def test_a_notice_that_a_webhook_told_of_leads_to_its_approval(ops, clock):
         clock.move(1)
 
     answer = ops.get(f"{KERNEL}/find", id=f"{1:032x}")
-    assert answer["items"] == [{"kind": "approval", "id": "st-1", "by": "notice_id", "of": "ex-1"}]
+    assert answer["items"] == [{"kind": "approval", "id": "st-1", "by": "notice_id", "of": "ex-1", "at_ms": None}]
     assert answer["looked"][-1] == {"kind": "approval", "by": "notice_id", "since_ms": None}
     assert in_kernel(ops, "f" * 32) == in_kernel(ops, f"{1:032x}", until_ms=START_MS - 1) == []
 

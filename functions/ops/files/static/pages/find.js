@@ -25,7 +25,7 @@ const ADDRESSES = {
   task: (item) => link(`/hired/${part(item.id)}`),
   contract: (item) => link(`/hired/${part(item.id)}`),
   webhook: (item) => link(`/hired/${part(item.of ?? "")}`),
-  record: () => link("/operations"),
+  record: (item) => link("/operations", { until_ms: Number(item.at_ms) + 1 }),
 };
 const NAMES = /** @type {Record<Item["kind"], string>} */ ({ execution: "Execution", step: "Step", approval: "Approval", agent: "Agent", runner: "Runner",
   piece: "Piece", task: "Hired task", contract: "Contract", webhook: "Webhook", record: "Record of what an operator did" });

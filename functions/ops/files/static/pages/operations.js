@@ -14,6 +14,7 @@ import { html } from "../render.js";
 import { link } from "../router.js";
 
 export const title = "Operations";
+const DAY_MS = 86_400_000;
 
 /** @typedef {import("#ops").Status} Status */
 /** @typedef {import("#ops").Letters} Letters */
@@ -25,7 +26,7 @@ export const title = "Operations";
 export async function open({ query, show, signal }) {
   /** @type {Known} */
   const known = {};
-  const draw = () => known.status && show(view(known, query.queue ?? "", look, redrive, pauseOrResume));
+  const draw = () => known.status && show(view(known, query.queue ?? "", Boolean(query.until_ms), look, redrive, pauseOrResume));
   const look = async () => {
     try {
       const found = /** @type {Letters} */ (await post(`dead-letters/${part(query.queue)}/look`, {}, signal));
@@ -57,7 +58,7 @@ export async function open({ query, show, signal }) {
     Object.assign(known, { status, pauses: pauses.items });
     draw();
     if (status.doors.kernel) hooks((content) => ((known.hooks = content), draw()), refresh, signal);
-    await records((content) => ((known.records = content), draw()), signal);
+    await records(query.until_ms ?? "", (content) => ((known.records = content), draw()), signal);
   };
   await refresh();
 }
@@ -92,11 +93,12 @@ function resume(scope, signal) {
   });
 }
 
-/** @param {(content: unknown) => void} draw @param {AbortSignal} signal */
-function records(draw, signal) {
+/** What operators did, the newest first, or from a time backwards. @param {string} until a time in ms
+ * @param {(content: unknown) => void} draw @param {AbortSignal} signal */
+function records(until, draw, signal) {
   const listed = {
     path: "records",
-    query: {},
+    query: /^\d{1,15}$/.test(until) ? { until_ms: until, since_ms: Math.max(0, Number(until) - DAY_MS) } : {},
     name: "What operators did",
     heads: ["when", "who", "what", "of", "reason", "came of it"],
     key: (/** @type {Kept} */ record) => record.record_id,
@@ -120,9 +122,9 @@ function hooks(draw, then, signal) {
   return list({ path: "kernel/webhooks", query: {}, name: "Webhooks about approvals", ...columns(resend), none }, draw, signal);
 }
 
-/** @param {Known} known @param {string} queue @param {() => void} look @param {() => void} redrive
+/** @param {Known} known @param {string} queue @param {boolean} isOlder @param {() => void} look @param {() => void} redrive
  * @param {(scope: string) => void} pauseOrResume without a scope it asks for one */
-function view({ status, pauses, records, hooks, letters, problem }, queue, look, redrive, pauseOrResume) {
+function view({ status, pauses, records, hooks, letters, problem }, queue, isOlder, look, redrive, pauseOrResume) {
   const { queues, settings, version } = /** @type {Status} */ (status);
   const rows = Object.entries(queues).map(([name, each]) => ({ name, ...each }));
   return html`
@@ -142,7 +144,8 @@ function view({ status, pauses, records, hooks, letters, problem }, queue, look,
     </section>
     <section aria-labelledby="pauses"><h2 id="pauses">Pauses of doors and executors</h2>${paused(pauses ?? [], pauseOrResume)}</section>
     ${hooks && html`<section aria-labelledby="hooks"><h2 id="hooks">Webhooks about approvals</h2>${hooks}</section>`}
-    <section aria-labelledby="records"><h2 id="records">What operators did</h2>${records}</section>
+    <section aria-labelledby="records"><h2 id="records">What operators did</h2>
+      ${isOlder ? html`<p class="quiet">On the day before that time. <a href=${link("/operations")}>The newest</a></p>` : null}${records}</section>
     <details><summary>Settings of version ${version}</summary>${facts(Object.entries(settings))}</details>`;
 }
 

@@ -37,12 +37,16 @@ class Sought(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Something that has the id: `id` is its own, `of` that of what it belongs to, `by` which of its ids it was."""
+    """Something that has the id: `id` is its own, `of` that of what it belongs to, `by` which of its ids it was.
+
+    `at_ms` is the time of what has no page of its own, but stands in a list by time; else None.
+    """
 
     kind: str
     id: str
     by: str
     of: str | None = None
+    at_ms: int | None = None
 
 
 class Looked(NamedTuple):

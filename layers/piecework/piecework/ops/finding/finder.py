@@ -67,7 +67,7 @@ class Finder:
             looked.append(Looked("piece", "key"))
         if RECORD.fullmatch(wanted):
             [record] = self._records.find([{"pk": f"OPS#{wanted}"}])
-            found += [Found("record", wanted, "record_id", record.target)] if record else []
+            found += [Found("record", wanted, "record_id", record.target, record.at_ms)] if record else []
             looked.append(Looked("record", "record_id"))
         if self._tasks and CONTRACT_ID.fullmatch(wanted):
             kinds = {"task": self._tasks.executions([wanted]), "contract": self._tasks.heads([wanted])}
@@ -181,8 +181,10 @@ def _event_ids(task: Execution) -> set[str]:
 
 
 def _transactions(task: Execution) -> set[str]:
-    receipt = task.settlement.receipt or {}
-    return {str(named).lower() for named in (*task.settlement.hashes, receipt.get("transaction", ""))}
+    """Those that took the payment or may have, and the one that paid it back."""
+    settlement = task.settlement
+    words = [str(said.get("transaction", "")) for said in (settlement.receipt, settlement.refund) if said]
+    return {named.lower() for named in (*settlement.hashes, *words)}
 
 
 def _kept_webhook(tasks: WorkerRows, found: Found, event_id: str) -> Found:
