@@ -23,6 +23,27 @@ def test_a_wrong_token_is_told_and_escape_does_not_go_round_it(sign_in):
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+def test_a_long_token_is_pasted_whole_and_what_is_too_long_is_told_and_not_cut(sign_in, open_console, watch):
+    page = sign_in("x" * 10_241)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("alert")).to_have_text(
+        "Token has 10241 characters; at most 10240 are possible. Nothing was sent."
+    )
+    dialog.get_by_label("Token").fill("x" * 10_240)
+    with page.expect_request("**/ops/whoami") as asked:
+        dialog.get_by_role("button", name="Sign in").click()
+    assert asked.value.headers["authorization"] == f"Bearer {'x' * 10_240}"
+
+    page = open_console("/operations")
+    page.get_by_role("button", name="Pause…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("What").fill("executor:nobody-here")
+    dialog.get_by_label("Reason").fill("y" * 501)
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Reason has 501 characters; at most 500 are possible.")
+    expect(dialog.get_by_label("Reason")).to_have_value("y" * 501)
+
+
 def test_a_viewer_has_no_buttons_that_would_be_refused(sign_in):
     page = sign_in("vic-secret", "/operations?queue=task")
 

@@ -23,6 +23,7 @@ import { toast } from "./parts/toast.js";
  */
 
 export const OPS = new URL("../../../ops/", import.meta.url);
+const LONGEST_TOKEN = 10_240; // characters
 const SESSION = new URL("../../session", import.meta.url);
 
 /** @type {Way[]} */
@@ -137,7 +138,7 @@ async function question(earlier) {
     intro: html`<p>${others.length ? "Sign in with your account" : html`Open the link that <code>make run</code> printed`}, or paste a token of this door.
       A pasted token is kept in this page alone and is gone when the page is closed.</p>
       ${others.map((way) => html`<p><button type="button" @click=${() => leave(way)}>${way.name}</button></p>`)}`,
-    fields: [{ name: "token", label: "Token", type: "password", required: true }],
+    fields: [{ name: "token", label: "Token", type: "password", required: true, max: LONGEST_TOKEN }],
     verb: "Sign in",
     problem: earlier,
     isForced: true,

@@ -3,7 +3,9 @@
 import { html, render } from "../render.js";
 import { forget, keep, typed } from "./kept.js";
 
-/**
+const MOST = 1_000; // characters of a field that does not say it
+
+/** `max` characters; what is longer is told, not cut: a browser would cut what one pastes, and not say so.
  * @typedef {{ name: string, label: string, type?: string, required?: boolean, value?: string, max?: number, hint?: string, choices?: string[] }} Field
  * @typedef {{ title: string, intro?: unknown, fields?: Field[], verb: string, problem?: string, isForced?: boolean,
  *   isGrave?: boolean, no?: string, about?: string, act?: (values: Record<string, string>) => Promise<unknown> }} Question
@@ -37,7 +39,8 @@ export function ask(question) {
         [...new FormData(/** @type {HTMLFormElement} */ (event.target))].map(([name, value]) => [name, String(value)]),
       );
       try {
-        (isBusy = true), (problem = ""), draw();
+        (isBusy = true), (problem = tooLong(question, values)), draw();
+        if (problem) return;
         await question.act?.(values);
         answer = values;
         dialog.close();
@@ -89,15 +92,21 @@ function form({ title, intro, fields = [], verb, isForced, isGrave, no: keep = "
   </form>`;
 }
 
+/** What is too long, in words; empty if nothing. @param {Question} question @param {Record<string, string>} values */
+function tooLong({ fields = [] }, values) {
+  const said = fields.map(({ name, label, max = MOST }) => ({ label, max, length: (values[name] ?? "").trim().length })).filter(({ max, length }) => length > max);
+  return said.map(({ label, max, length }) => `${label} has ${length} characters; at most ${max} are possible. Nothing was sent.`).join(" ");
+}
+
 /** @param {Field} wanted @param {boolean} isFirst */
-function field({ name, label, type = "text", required, value = "", max = 1_000, hint, choices }, isFirst) {
+function field({ name, label, type = "text", required, value = "", hint, choices }, isFirst) {
   const [input, help, list] = [`field-${name}`, `hint-${name}`, `choices-${name}`];
   return html`<p class="field">
     <label for=${input}>${label}</label>
     ${
       type === "area"
-        ? html`<textarea id=${input} name=${name} rows="3" maxlength=${max} ?required=${required} ?autofocus=${isFirst} aria-describedby=${help}></textarea>`
-        : html`<input id=${input} name=${name} type=${type} value=${value} maxlength=${max} ?required=${required} ?autofocus=${isFirst}
+        ? html`<textarea id=${input} name=${name} rows="3" ?required=${required} ?autofocus=${isFirst} aria-describedby=${help}></textarea>`
+        : html`<input id=${input} name=${name} type=${type} value=${value} ?required=${required} ?autofocus=${isFirst}
             autocomplete="off" spellcheck="false" aria-describedby=${help} list=${choices?.length ? list : null}>
           ${choices?.length ? html`<datalist id=${list}>${choices.map((choice) => html`<option value=${choice}></option>`)}</datalist>` : null}`
     }
