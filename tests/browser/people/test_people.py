@@ -44,6 +44,22 @@ def test_a_long_token_is_pasted_whole_and_what_is_too_long_is_told_and_not_cut(s
     expect(dialog.get_by_label("Reason")).to_have_value("y" * 501)
 
 
+def test_a_door_that_cannot_be_reached_is_told_in_words(console, sign_in, new_context, watch):
+    watch.allow("ERR_FAILED")
+    said = "The door cannot be reached, so it is not known who is signed in. Check the connection, then try again."
+    page = new_context().new_page()
+    page.route("**/ops/whoami", lambda route: route.abort())
+    page.goto(f"{console.url}/console/pieces")
+    expect(page.get_by_role("main").get_by_role("alert")).to_contain_text(said)
+    page.unroute("**/ops/whoami")
+    page.get_by_role("button", name="Try again").click()
+
+    page.get_by_role("dialog").get_by_label("Token").fill("ann-secret")
+    page.route("**/ops/whoami", lambda route: route.fulfill(body='{"name":'))  # the answer breaks off
+    page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_have_text(said)
+
+
 def test_a_viewer_has_no_buttons_that_would_be_refused(sign_in):
     page = sign_in("vic-secret", "/operations?queue=task")
 

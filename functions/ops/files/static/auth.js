@@ -100,13 +100,19 @@ async function spend(once) {
 
 /** @returns {Promise<boolean>} whether anybody is signed in */
 async function learn() {
-  const answer = await fetch(new URL("whoami", OPS), { headers: await headers(), cache: "no-store" });
+  const answer = await fetch(new URL("whoami", OPS), { headers: await headers(), cache: "no-store" }).catch(unreached);
   if (answer.status === 403) return await refuse(answer);
   if (answer.status === 401) return set(null), false;
   if (!answer.ok) throw new Error(`The door answered ${answer.status}. Try again in a moment.`);
+  const found = await answer.json().catch(unreached);
   signed += 1;
-  set(await answer.json());
+  set(found);
   return true;
+}
+
+/** @returns {never} */
+function unreached() {
+  throw new Error("The door cannot be reached, so it is not known who is signed in. Check the connection, then try again.");
 }
 
 /** Somebody is signed in who may do nothing: the door says why. @param {Response} answer @returns {Promise<never>} */
