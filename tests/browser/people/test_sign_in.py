@@ -196,3 +196,20 @@ def test_signing_out_ends_at_the_issuer_and_comes_back(visit, issuer):
 
     page.wait_for_url("**/console/now")
     expect(page.get_by_role("button", name=BUTTON)).to_be_visible()
+
+
+def test_a_sign_out_that_cannot_be_told_to_the_issuer_clears_the_page_and_says_so(visit, watch):
+    watch.allow("ERR_FAILED")
+    page = visit("/pieces")
+    page.get_by_role("button", name=BUTTON).click()
+    expect(page.get_by_role("region", name="Pieces")).to_be_visible()
+    page.route("**/ops/sign-in", lambda route: route.abort())
+    page.get_by_role("button", name="Sign out").click()
+
+    expect(page.locator("#toasts")).to_contain_text("The issuer could not be told and may still know this browser")
+    expect(page.get_by_text("Signed out.", exact=True)).to_be_visible()
+    expect(page.get_by_role("region", name="Pieces")).to_have_count(0)
+    expect(page.get_by_text("person:7b5c8a1e")).to_have_count(0)
+    page.unroute("**/ops/sign-in")
+    page.get_by_role("button", name=BUTTON).click()
+    expect(page.get_by_role("region", name="Pieces")).to_be_visible()

@@ -81,14 +81,16 @@ export function signIn() {
   return asking;
 }
 
-/** Sign out everywhere that this page knows; if the door cannot be asked, nobody is told that it is done. */
+/** Sign out everywhere that this page knows; if the door cannot be asked, nobody is told that it is done. What is private leaves the page
+ * before the issuer is told, which may fail. */
 export async function signOut() {
   forget();
-  if (current) await current.end?.();
-  else if (!(await fetch(SESSION, { method: "DELETE" }).catch(() => null))) return toast("The door cannot be reached, so you are still signed in. Try again.", "failed");
+  const way = current;
+  if (!way && !(await fetch(SESSION, { method: "DELETE" }).catch(() => null))) return toast("The door cannot be reached, so you are still signed in. Try again.", "failed");
   [current, pasted] = [null, ""];
   set(null);
   document.dispatchEvent(new CustomEvent("pw-signed-out"));
+  await way?.end?.().catch(() => toast("You are signed out here. The issuer could not be told and may still know this browser: if others use it, close it.", "failed"));
   await signIn();
 }
 
