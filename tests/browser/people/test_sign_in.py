@@ -170,7 +170,7 @@ def test_a_person_without_a_group_is_told_so(visit, issuer, watch):
     page.get_by_role("banner").get_by_role("button", name="Sign out").wait_for()
     issuer.person = {"sub": "7b5c8a1e", "groups": ["ops"]}
     with page.expect_request("**/logout?**"):
-        page.get_by_role("main").get_by_role("button", name="Sign out").click()
+        page.get_by_role("main").get_by_role("button", name="Sign in as somebody else").click()
     page.get_by_role("button", name=BUTTON).click()
     expect(page.get_by_text("person:7b5c8a1e")).to_be_visible()
 

@@ -25,7 +25,7 @@ async function begin() {
     await auth.start();
     if (!auth.who()) await auth.signIn();
   } catch (error) {
-    const out = html`<p><button type="button" @click=${() => auth.signOut()}>Sign out</button></p>`;
+    const out = html`<p><button type="button" @click=${() => auth.signOut()}>Sign in as somebody else</button></p>`;
     render(html`${failure(error, begin)}${auth.isRefused() ? out : null}`, /** @type {Element} */ (document.getElementById("main")));
   }
 }
