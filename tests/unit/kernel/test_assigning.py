@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from piecework.kernel.errors import ServiceUnavailable
-from piecework.kernel.model import ports
-from piecework.kernel.model.ports.agents import AgentQueue, Consumer
+from piecework.kernel.model.ports.agents import AgentQueue, Board, Consumer, Waiting
 from piecework.kernel.model.state import Connection, Status
 from piecework.kernel.service.assigning import MOST_AT_ONCE, RoundRobin
 from tests.support.crash import Tap
@@ -35,19 +34,19 @@ class Agents:
     claimed: dict[str, int] = field(default_factory=dict)
     looks: int = 0
 
-    def board(self, agent_id: str) -> ports.Board:
-        return ports.Board(self.board_now.consumers)
+    def board(self, agent_id: str) -> Board:
+        return Board(self.board_now.consumers)
 
-    def waiting(self, agent_id: str) -> list[ports.Waiting]:
+    def waiting(self, agent_id: str) -> list[Waiting]:
         self.looks += 1
-        return [ports.Waiting(name, 0, self.claimed.get(name, 0)) for name in self.board_now.waiting[:100]]
+        return [Waiting(name, 0, self.claimed.get(name, 0)) for name in self.board_now.waiting[:100]]
 
     def next_turn(self, agent_id: str) -> int:
         turn = self.board_now.turn
         self.board_now = replace(self.board_now, turn=turn + 1)
         return turn
 
-    def claim(self, agent_id: str, waiting: ports.Waiting, until_ms: int) -> bool:
+    def claim(self, agent_id: str, waiting: Waiting, until_ms: int) -> bool:
         is_mine = waiting.execution_id not in self.stolen
         self.claimed[waiting.execution_id] = until_ms
         return is_mine
