@@ -206,7 +206,7 @@ def test_a_sign_out_that_cannot_be_told_to_the_issuer_clears_the_page_and_says_s
     page.route("**/ops/sign-in", lambda route: route.abort())
     page.get_by_role("button", name="Sign out").click()
 
-    expect(page.locator("#toasts")).to_contain_text("The issuer could not be told and may still know this browser")
+    expect(page.get_by_role("dialog")).to_contain_text("The issuer could not be told and may still know this browser")
     expect(page.get_by_text("Signed out.", exact=True)).to_be_visible()
     expect(page.get_by_role("region", name="Pieces")).to_have_count(0)
     expect(page.get_by_text("person:7b5c8a1e")).to_have_count(0)

@@ -75,9 +75,10 @@ export async function start() {
 /** How often somebody has signed in; a request that was sent before the last time is only sent again. */
 export const epoch = () => signed;
 
-/** Ask the person to sign in; all requests that wait for it share one question. @returns {Promise<void>} */
-export function signIn() {
-  asking ??= question("").finally(() => (asking = null));
+/** Ask the person to sign in; all requests that wait for it share one question. @param {string} [problem] that is told in it
+ * @returns {Promise<void>} */
+export function signIn(problem = "") {
+  asking ??= question(problem).finally(() => (asking = null));
   return asking;
 }
 
@@ -90,8 +91,8 @@ export async function signOut() {
   [current, pasted] = [null, ""];
   set(null);
   document.dispatchEvent(new CustomEvent("pw-signed-out"));
-  await way?.end?.().catch(() => toast("You are signed out here. The issuer could not be told and may still know this browser: if others use it, close it.", "failed"));
-  await signIn();
+  const untold = await way?.end?.().then(() => "", () => "You are signed out here. The issuer could not be told and may still know this browser: if others use it, close it.");
+  await signIn(untold);
 }
 
 /** @param {string} once */
