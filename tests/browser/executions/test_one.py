@@ -320,6 +320,17 @@ def test_both_pages_fit_a_phone(console, desk, open_console):
     assert page.evaluate("document.documentElement.scrollWidth") <= phone["width"]
 
 
+BEATING = """(() => {  // a stream on which nothing happens but the door's heartbeat, every 15 s of the page's time
+  const real = window.fetch;
+  window.fetch = (url, ...rest) => {
+    if (!String(url.url ?? url).endsWith('/stream')) return real(url, ...rest);
+    const beat = new TextEncoder().encode(':heartbeat\\n\\n');
+    const start = (line) => setInterval(() => line.enqueue(beat), 15_000);
+    return Promise.resolve(new Response(new ReadableStream({ start })));
+  };
+})()"""
+
+
 @pytest.mark.parametrize(
     ("path", "is_blocked", "asked_for", "times"),
     [
@@ -337,9 +348,10 @@ def test_pages_ask_as_often_as_the_document_on_cost_says(console, open_console, 
     )
     page = open_console()
     answer_with(page, events, "running")
-    page.route("**/stream", lambda route: None)  # it stays open, and nothing happens
+    page.route("**/stream", lambda route: pytest.fail("the page has its stream"))
     page.route("**/ops/kernel/executions?**", lambda route: route.fulfill(json={"executions": [], "next_cursor": ""}))
     time = ToldTime(page)
+    page.add_init_script(BEATING)
     page.goto(f"{console.url}/console{path}")
     page.clock.run_for(1_000)
     page.locator("#main h1").wait_for()

@@ -273,7 +273,7 @@ def draw(office: Office, new_page: Callable[..., Page], link: str) -> None:
     picture("evidence", "/hired/{doubt}", "This payment is in doubt", lambda: ask_the_chain(page))
     picture("money", "/hired/money", "Received on base")
     picture("contracts", "/hired/contracts", "ctr_")
-    picture("operations", "/operations?queue=webhook", "webhook")
+    picture("operations", "/operations?queue=webhook", "Nothing in the last 30 days")
 
 
 def ask_the_chain(page: Page) -> None:
