@@ -60,7 +60,7 @@ class Streams:
             gone.cancel()
 
     def _opened(self, request: Request, now: float) -> Watch | Response:
-        """The stream that is asked for, or the answer where there is none; one line in the log."""
+        """The stream that is asked for, or the answer that refuses it; one line in the log."""
         facts: dict[str, Any] = {"trace_id": request.trace_id}
         opened: Watch | None = None
         try:

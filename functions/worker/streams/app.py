@@ -85,7 +85,7 @@ async def healthz() -> dict[str, bool]:
 @app.get("/stream/{task}")
 @app.get("/{base:path}/stream/{task}")  # behind a domain's base path
 async def stream(request: Request, task: str) -> Response:
-    """The task's events after the last one seen, 204 when it has ended and there is none."""
+    """The task's events after the last one seen, 204 when it has ended without another one."""
     headers = {**HEADERS, **cors_headers(door.settings.cors_origin), "X-Request-Id": new_request_id()}
     try:
         reading = Reading(*await run_in_threadpool(_asked, request, task))

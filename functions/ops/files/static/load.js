@@ -60,7 +60,7 @@ async function fetched(url) {
   }
 }
 
-/** @param {string} url @returns {Promise<{ status: number, text: string, after: number }>} with `status` 0 where there is no whole answer in time */
+/** @param {string} url @returns {Promise<{ status: number, text: string, after: number }>} with `status` 0 when the whole answer did not come in time */
 async function once(url) {
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS) });

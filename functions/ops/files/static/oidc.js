@@ -3,7 +3,7 @@
  * Signing in at an OpenID Connect issuer: the code flow with PKCE (RFC 7636, S256).
  *
  * What the way back needs is in this tab's session storage and used once. The access token is in this module's memory
- * alone; there is no id token and no refresh token in it. A reload or an expiry asks the issuer again.
+ * alone. The page keeps neither an id token nor a refresh token. A reload or an expiry asks the issuer again.
  */
 import { OPS } from "./auth.js";
 

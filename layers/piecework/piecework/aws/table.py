@@ -44,7 +44,7 @@ class Written:
     """The answer to a write: whether it was done, and the row that was asked for or that failed its condition."""
 
     done: bool
-    row: Item  # {} when there is none, or nobody asked
+    row: Item  # {} when the row does not exist, or was not asked for
 
 
 class Index(NamedTuple):

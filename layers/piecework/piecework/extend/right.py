@@ -69,7 +69,7 @@ class Right:
         """Return while this run holds its work.
 
         Raises:
-            RightLost: it does not any more.
+            RightLost: this run does not hold its work any more.
             Unavailable: its lease has lapsed, and the store is out of reach.
         """
         if not self._is_held():

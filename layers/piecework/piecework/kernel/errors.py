@@ -56,7 +56,7 @@ class SessionExpired(Unauthorized):
     prefix = "session expired: "
 
     def __init__(self) -> None:
-        super().__init__("the execution is no longer tied to this consumer")
+        super().__init__("this consumer does not hold the execution any more")
 
 
 class Forbidden(KernelError):

@@ -26,7 +26,7 @@ class Pausing:
 
         Raises:
             Forbidden: the caller may not write.
-            BadRequest: there is no reason, the scope has no meaning, or too many pauses hold.
+            BadRequest: the reason is missing, the scope has no meaning, or too many pauses hold.
         """
         require(caller, WRITES)
         scope = _scope(body)
@@ -45,7 +45,7 @@ class Pausing:
 
         Raises:
             Forbidden: the caller may not write.
-            BadRequest: there is no reason, or the scope has no meaning.
+            BadRequest: the reason is missing, or the scope has no meaning.
         """
         require(caller, WRITES)
         scope = _scope(body)

@@ -85,7 +85,7 @@ class PieceViews:
 
         Raises:
             Forbidden: the caller may not read.
-            NotFound: there is no such piece, or it has expired.
+            NotFound: the piece does not exist, or its record has expired.
         """
         require(caller, READS)
         piece = self._read(key)
@@ -107,7 +107,7 @@ class PieceViews:
 
         Raises:
             Forbidden: the caller may not read.
-            NotFound: there is no such piece, it has expired, or its record is of a release that kept no ids.
+            NotFound: the piece does not exist, its record has expired, or a release that did not keep ids wrote it.
         """
         require(caller, READS)
         piece = self._read(key)

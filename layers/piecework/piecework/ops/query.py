@@ -29,7 +29,7 @@ def texts(query: Mapping[str, Sequence[str]], *allowed: str) -> dict[str, str]:
 
 
 def number(found: Mapping[str, str], name: str, default: int, most: int, least: int = 0) -> int:
-    """A whole number among the parameters. Raises BadRequest when it is none, or out of its bounds."""
+    """A whole number among the parameters. Raises BadRequest when it is not one, or out of its bounds."""
     text = found.get(name)
     if text is None:
         return default

@@ -136,7 +136,7 @@ class TaskViews:
 
         Raises:
             Forbidden: the caller may not read.
-            NotFound: there is no such task.
+            NotFound: the contract has no task.
         """
         require(caller, READS)
         found = self._rows.executions([contract_id]).get(contract_id)

@@ -74,8 +74,8 @@ class Verbs:
 
         Raises:
             Forbidden: the caller may not write.
-            BadRequest: there is no reason, or another member.
-            NotFound: there is no such webhook.
+            BadRequest: the reason is missing, or the body has another member.
+            NotFound: the webhook does not exist.
         """
         only(body, "reason")
 
@@ -100,7 +100,7 @@ class Verbs:
 
         Raises:
             Forbidden: the caller may not write: a look counts as a receipt in SQS.
-            NotFound: there is no such queue.
+            NotFound: this stack does not have the queue.
         """
         require(caller, WRITES)
         only(body)
@@ -112,8 +112,8 @@ class Verbs:
 
         Raises:
             Forbidden: the caller may not write.
-            BadRequest: there is no reason, or the count has no meaning.
-            NotFound: there is no such queue.
+            BadRequest: the reason is missing, or the count has no meaning.
+            NotFound: this stack does not have the queue.
         """
         only(body, "reason", "count")
         count = body.get("count", MOST_LETTERS)
@@ -131,7 +131,7 @@ class Verbs:
 
     def _of(self, name: str) -> Letters:
         if name not in self._letters:
-            raise NotFound(f"there is no such queue here; there are {', '.join(self._letters) or 'none'}")
+            raise NotFound(f"this stack does not have that queue; it has {', '.join(self._letters) or 'none'}")
         return self._letters[name]
 
 

@@ -31,7 +31,7 @@ def parse_receivers(text: str) -> dict[str, Receiver]:
     """Read a list of receivers; an empty text is an empty list.
 
     Raises:
-        SettingsError: an entry is not `NAME=URL SECRET`, a name is there twice, a URL is none that a webhook may go to
+        SettingsError: an entry is not `NAME=URL SECRET`, a name is there twice, a webhook may not go to a URL
             as far as its text tells, or a secret is not `whsec_` and base64. The message quotes names alone.
     """
     found: dict[str, Receiver] = {}

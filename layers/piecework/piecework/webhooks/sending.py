@@ -58,7 +58,7 @@ class Sender:
         """Do what a message asks for; returns the outcome.
 
         `delivered`, `failed` (another try will follow), `given_up` and `stopped` are outcomes of a try; `early` and
-        `stale` mean that there was none.
+        `stale` mean that nothing was sent.
 
         Raises:
             PieceworkError: the delivery has no address, or a store or the queue is out of reach; repeat the message.
@@ -123,7 +123,7 @@ class SafePost:
 
 
 def headers_of(delivery: Delivery, timestamp: int, user_agent: str) -> dict[str, str]:
-    """The request's headers; without a secret there is no signature."""
+    """The request's headers; without a secret they have no signature."""
     from standardwebhooks import Webhook  # the sender's alone: other functions only hand over
 
     headers = {

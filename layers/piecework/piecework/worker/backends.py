@@ -221,7 +221,7 @@ class Backends:
         """Tokens under the key as it is now: from the secret on Lambda, from the environment on a local machine.
 
         Raises:
-            SettingsError: there is no key.
+            SettingsError: the key is missing.
             Unavailable: the secret is out of reach.
         """
         from piecework.worker.stream.streams import StreamTokens
@@ -256,7 +256,7 @@ def chain_of(settings: WorkerSettings, warn: Warn = silent) -> Callable[[Network
 
 
 def node_of(base_rpc_url: str, secret_arn: str, warn: Warn = silent) -> Callable[[Network], Chain | None]:
-    """The same by the node's URL, or by the secret that holds it; without either there is none."""
+    """The same by the node's URL, or by the secret that holds it; None without either."""
     from piecework.worker.chain.networks import BASE
     from piecework.worker.chain.rpc import RpcChain
 

@@ -68,7 +68,7 @@ class Rates:
             raise WorkerError("RATE_LIMITED", "too many requests; slow down", headers={"Retry-After": seconds})
 
     def _take(self, key: str, rate: Rate) -> float:
-        """Take one token; seconds until there is one when there is none."""
+        """Take one token; 0, or the seconds until there is one."""
         now = self.clock()
         with self._lock:
             left, since = self._buckets.pop(key, (rate.burst, now))

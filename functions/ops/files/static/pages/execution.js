@@ -157,7 +157,7 @@ function texts({ input, output, error, ...rest }) {
     ${error == null ? null : html`<section aria-labelledby="error"><h2 id="error">Error</h2><p class="failed said">${error}</p></section>`}
     <section aria-labelledby="input"><h2 id="input">Input and output</h2>
       ${json(input, "the input")}
-      ${rest.status === "completed" ? json(output, "the output") : html`<p class="quiet">There is no output${rest.status in WORDLESS ? "" : " yet"}.</p>`}</section>`;
+      ${rest.status === "completed" ? json(output, "the output") : html`<p class="quiet">${rest.status in WORDLESS ? "It has no output" : "It has no output yet"}.</p>`}</section>`;
 }
 const WORDLESS = { failed: 1, cancelled: 1 };
 

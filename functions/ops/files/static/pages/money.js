@@ -105,7 +105,7 @@ function completeness({ is_complete, complete_from, without_amount }) {
   const said = is_complete === null ? ["wait", `It is not known whether this is all: ${since}.`]
     : is_complete ? ["good", `This is all: ${since}.`]
     : ["bad", `This is not all: ${complete_from ? `${since}, or the day has more rows than are shown` : "the day has more rows than are shown"}.`];
-  return html`<p class=${`said ${said[0]}`}>${said[1]} ${without_amount ? `The sums lack ${counted(without_amount, "receipt")} whose amount is no longer known.` : null}</p>`;
+  return html`<p class=${`said ${said[0]}`}>${said[1]} ${without_amount ? `The sums lack ${counted(without_amount, "receipt")} whose amount is not known any more.` : null}</p>`;
 }
 
 /** @param {Ledger} ledger */

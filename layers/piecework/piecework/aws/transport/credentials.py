@@ -48,7 +48,7 @@ class Credentials:
         """Keys that are good for the next minutes.
 
         Raises:
-            NotConfigured: there are none.
+            NotConfigured: the environment has neither keys nor an endpoint for them.
             NoAnswer: the endpoint that hands them out does not answer.
         """
         own = self._from_environment()
@@ -114,7 +114,7 @@ class Credentials:
         )
         if not relative and not full:
             raise NotConfigured(
-                "there are no AWS credentials: neither keys in the environment nor an endpoint for them"
+                "AWS credentials are missing: the environment has neither keys nor an endpoint for them"
             )
         origin, path = origin_of(f"{CONTAINER}{relative}" if relative else str(full))
         if not origin.is_tls and origin.host not in PLAIN_HOSTS:

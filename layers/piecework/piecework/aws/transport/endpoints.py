@@ -63,7 +63,7 @@ def region_of(env: Mapping[str, str]) -> str:
     """The region of the environment. Raises NotConfigured without one."""
     region = env.get("AWS_DEFAULT_REGION") or env.get("AWS_REGION")
     if not region:
-        raise NotConfigured("there is no AWS region: AWS_REGION is not set")
+        raise NotConfigured("the AWS region is missing: AWS_REGION is not set")
     return region
 
 

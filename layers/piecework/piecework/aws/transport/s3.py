@@ -102,7 +102,7 @@ class S3:
     def generate_presigned_url(self, operation: str, *, Params: Mapping[str, str], ExpiresIn: int) -> str:
         """A link that lets its holder GET an object for so many seconds."""
         if operation != "get_object":
-            raise NotConfigured(f"there are no links to {operation}")
+            raise NotConfigured(f"a link is made for get_object alone, not for {operation}")
         region = self._regions.get(Params["Bucket"]) or self._region
         origin, path = self._place(Params["Bucket"], Params["Key"], region)
         scope = Scope(moment_of(self._caller.clock()), region, SERVICE)

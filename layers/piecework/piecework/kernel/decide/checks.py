@@ -78,7 +78,7 @@ def takes_another_step(execution: Execution) -> None:
 
 
 def known(read: Read) -> Execution:
-    """Raises NotFound when there is no such execution."""
+    """The execution that was read. Raises NotFound when it does not exist."""
     if read.execution is None:
         raise NotFound("no such execution")
     return read.execution

@@ -53,7 +53,7 @@ def arguments_hold(predicates: Iterable[Predicate]) -> Problem:
     def problem(call: Call) -> str:
         arguments = {} if call.arguments is None else call.arguments
         if not call.has_arguments or not isinstance(arguments, dict):
-            return "the arguments are not an object" if call.has_arguments else "there are no arguments"
+            return "the arguments are not an object" if call.has_arguments else "the call has no arguments"
         return next(filter(None, (predicate.problem(arguments) for predicate in known)), "")
 
     return problem

@@ -60,7 +60,7 @@ class PerAgent:
     """A directory's policies: one for each agent with a file, and what everyone else gets."""
 
     agents: Mapping[str, RuleSet]
-    others: RuleSet | None = None  # None: there is no global file
+    others: RuleSet | None = None  # None: the directory has no global file
 
     def decide(self, call: Call) -> Verdict:
         """What the agent's own rules, or everyone's, say."""

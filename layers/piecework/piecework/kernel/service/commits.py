@@ -92,7 +92,7 @@ class Commits:
                 return decision.answer
 
     def run_command(self, execution_id: str, command: Command, *, step_id: str = "") -> Json:
-        """The same for a command that needs nothing else; False when there is no such execution."""
+        """The same for a command that needs nothing else; False when the execution does not exist."""
 
         def attempt(read: Read, _now_ms: int, _taken: int) -> Decision:
             return self.decided(read, command) if read.execution else Decision(None, answer=False)

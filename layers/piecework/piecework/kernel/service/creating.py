@@ -51,7 +51,7 @@ class Creating:
         Raises:
             VersionConflict: there is an execution with the id that the command names.
             AgentPaused: the agent gets no new executions.
-            DoorPaused: nobody does, or none whose agent is this executor.
+            DoorPaused: the door is paused, or the executor that is the agent.
         """
         self._check_admitted(command.agent_id)
         now = self._around.clock()

@@ -30,7 +30,7 @@ class DueTimers:
     def run_due_timers(self, execution_id: str) -> TimersRun | None:
         """Settle what is due, then move the execution's own due time on, so that it is not met again at once.
 
-        None when there is no such execution.
+        None when the execution does not exist.
         """
         execution = self._executions.read(execution_id).execution
         if execution is None:

@@ -28,8 +28,8 @@ class Notices:
     """Publishes notices on a topic, or hands them to the sender of webhooks."""
 
     executions: Executions
-    publish: Publish | None  # None: there is no topic
-    announce: Announce | None = None  # None: there are no webhooks
+    publish: Publish | None  # None: this stack has no topic
+    announce: Announce | None = None  # None: this stack sends no webhooks
 
     def tell(self, due: Due) -> str:
         """Publish the notice that a due time carries, or hand it over, as the call's rule said.

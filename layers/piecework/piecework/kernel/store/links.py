@@ -128,7 +128,7 @@ class Links:
         return True
 
     def _drop_offers(self, linked: RunnerConnection | None) -> None:
-        """Remove a generation's hints; those of tools it no longer offered go when they are met."""
+        """Remove the hints of tools that a generation offers now; hints of earlier tools go when they are met."""
         if linked:
             connection, generation = linked.connection, linked.generation
             offered = (

@@ -24,7 +24,7 @@ class PolicyBucket:
         """Contents by name: of the object at a key, or of a folder when the place ends in `/`.
 
         Raises:
-            PolicyInvalid: there is no such object, it may not be read, or there are too many.
+            PolicyInvalid: the object does not exist or may not be read, or the folder holds too many.
         """
         keys = self._keys(bucket, place) if place.endswith("/") else [place]
         if len(keys) > MAX_FILES:

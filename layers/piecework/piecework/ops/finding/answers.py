@@ -26,7 +26,7 @@ class Sought(NamedTuple):
         """What a query asks for.
 
         Raises:
-            BadRequest: there is no id in it, or another parameter; or what it has cannot be an id.
+            BadRequest: the id is missing or cannot be an id, or the query has another parameter.
         """
         asked = texts(query, "id", "until_ms")
         given = asked.get("id", "")

@@ -58,7 +58,7 @@ class ForgetPieces:
         """Note it and erase, for a bounded time; who asked first stays in the note.
 
         Raises:
-            NotFound: there is no such piece, or its record has expired.
+            NotFound: the piece does not exist, or its record has expired.
             StillNeeded: it is running.
             Unavailable: a store is out of reach, or too many write to it.
         """

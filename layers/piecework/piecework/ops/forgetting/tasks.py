@@ -59,7 +59,7 @@ class ForgettableTasks(Protocol):
         """The contract, strongly consistent."""
 
     def begin(self, execution: Execution) -> bool:
-        """Write a record where there is none; False when there is one."""
+        """Write a contract's first record; False when it has one."""
 
     def move(self, before: Execution, after: Execution) -> bool:
         """Replace a record; False when it is not `before` any more."""
@@ -118,7 +118,7 @@ class ForgetTasks:
             note = Forgotten(now_ms, record.by, record.record_id, ended_at_ms=_ended_at(found))
             if found is None:
                 if self._rows.contract(contract_id) is None:
-                    raise NotFound("there is no such contract, or it is not kept any more")
+                    raise NotFound("this contract is not known, or it is not kept any more")
                 made = never_begun(contract_id, note)
                 if self._rows.begin(made):
                     return made, note

@@ -21,8 +21,8 @@ class Forgets:
 
         Raises:
             Forbidden: the caller may not write.
-            BadRequest: there is no reason, or another member.
-            NotFound: there is no such contract, or this stack has no worker door.
+            BadRequest: the reason is missing, or the body has another member.
+            NotFound: the contract does not exist, or this stack has no worker door.
             StillNeeded: the task has not ended, or its money is not decided.
         """
         only(body, "reason")
@@ -34,8 +34,8 @@ class Forgets:
 
         Raises:
             Forbidden: the caller may not write.
-            BadRequest: there is no reason, or another member.
-            NotFound: there is no such piece.
+            BadRequest: the reason is missing, or the body has another member.
+            NotFound: the piece does not exist.
             StillNeeded: it is running.
         """
         only(body, "reason")

@@ -105,7 +105,7 @@ class KernelActs:
         """The answer of POST /ops/kernel/executions/{execution_id}/forget; repeat it until it is complete.
 
         Raises:
-            BadRequest: there is no reason.
+            BadRequest: the reason is missing.
             NotFound, Conflict: as `Kernel.forget`.
         """
         reason = reason_in(members(asked.request, "reason"))

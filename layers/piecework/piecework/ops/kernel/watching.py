@@ -2,7 +2,7 @@
 
 Nobody who watches is woken by hints, as agents are: a person does not see a quarter of a second, and every look at a
 mark reads the whole checkpoint. A look reads what the log has after the last event, one unit however large the
-execution is. Looks are frequent while there is news, and rarer the longer there is none.
+execution is. Looks are frequent while there is news, and rarer the longer there was nothing new.
 
 | last news            | a look every |
 |----------------------|--------------|

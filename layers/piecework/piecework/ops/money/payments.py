@@ -58,8 +58,8 @@ class PaymentVerbs:
 
         Raises:
             Forbidden: the caller may not write: a look calls a node that somebody pays for.
-            NotFound: there is no such task.
-            Conflict: the payment is not in doubt, or there is no node.
+            NotFound: the contract has no task.
+            Conflict: the payment is not in doubt, or no node is configured.
             TooOften: looks are limited.
         """
         require(caller, WRITES)
@@ -82,9 +82,9 @@ class PaymentVerbs:
         Raises:
             Forbidden: the caller may not write.
             BadRequest: a member is missing or has no meaning; nothing was recorded.
-            NotFound: there is no such task.
+            NotFound: the contract has no task.
             Conflict: it is not unresolved, somebody else was faster, the evidence is another one by now, the chain does
-                not show the decision, or there is no node.
+                not show the decision, or no node is configured.
             TooOften: looks are limited.
         """
         require(caller, WRITES)

@@ -40,8 +40,8 @@ class RefundVerbs:
         Raises:
             Forbidden: the caller may not write: a look calls a node that somebody pays for.
             BadRequest: a member is missing or has no meaning.
-            NotFound: there is no such debt.
-            Conflict: it was paid back, the transaction counts for another debt, or there is no node.
+            NotFound: the contract does not have this debt.
+            Conflict: it was paid back, the transaction counts for another debt, or no node is configured.
             TooOften: looks are limited.
         """
         require(caller, WRITES)
@@ -69,9 +69,9 @@ class RefundVerbs:
         Raises:
             Forbidden: the caller may not write.
             BadRequest: a member is missing or has no meaning; nothing was recorded.
-            NotFound: there is no such debt.
+            NotFound: the contract does not have this debt.
             Conflict: it was paid back, the transaction counts for another debt, the evidence is another one by now, the
-                chain says otherwise or nothing, or there is no node.
+                chain says otherwise or nothing, or no node is configured.
             TooOften: looks are limited.
         """
         require(caller, WRITES)

@@ -71,7 +71,7 @@ def parse_group_roles(text: str) -> dict[str, Roles]:
     A person without a group in this list may not do anything.
 
     Raises:
-        SettingsError: there is no entry, or one cannot be read.
+        SettingsError: the list is empty, or an entry cannot be read.
     """
     named: dict[str, Roles] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):

@@ -27,8 +27,8 @@ def sign_in(env: Mapping[str, str], parameter: Callable[[str], str], warn: Warn)
     """Who signs people in, or None where no issuer is named; `parameter` reads a client's id that is not known before.
 
     Raises:
-        SettingsError: the issuer is not an https address (http within this machine), there is no client, or the roles
-            of groups cannot be read.
+        SettingsError: the issuer is not an https address (http within this machine), the client is missing, or the
+            roles of groups cannot be read.
     """
     url = env.get(ISSUER, "")
     if not url:

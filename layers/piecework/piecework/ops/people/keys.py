@@ -33,7 +33,7 @@ def named_key(token: Signed) -> tuple[str, str]:
     """The name and the algorithm of the key by which a token says that it is signed.
 
     Raises:
-        SignInRefused: the algorithm is not taken, there is no name, or the header asks for an extension (`crit`).
+        SignInRefused: the algorithm is not taken, the key is not named, or the header asks for an extension (`crit`).
     """
     name, algorithm = token.header.get("kid"), token.header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:

@@ -138,7 +138,7 @@ class RpcChain:
         try:
             made = self._endpoint_of(self._url().strip() if callable(self._url) else self._url)
         except PieceworkError as error:
-            raise ChainUnavailable("the node's URL cannot be read, or is none") from error
+            raise ChainUnavailable("the node's URL cannot be read, or is not a URL") from error
         if self._endpoint is None or self._endpoint.url != made.url:
             self._endpoint = made
         return self._endpoint

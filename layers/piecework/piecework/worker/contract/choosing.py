@@ -36,7 +36,7 @@ class Offer:
         """The executor that a contract is for.
 
         Raises:
-            ContractInvalid: its executor is not here, or it does not name one and there is no default; rule V15.
+            ContractInvalid: its executor is not here, or it names none and the door has no default; rule V15.
             ExecutorBroken: it names one that cannot be loaded now.
         """
         wanted: Sequence[str] = document["task"].get("requirements", ())

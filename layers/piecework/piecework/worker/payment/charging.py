@@ -291,7 +291,7 @@ def refused(execution: Execution, outcome: NotPaid, now_ms: int) -> Execution:
 
 
 def _webhook_ms(after: Execution) -> int:
-    """When its end is to be announced; 0 where there is none, or nobody to hear it."""
+    """When its end is to be announced; 0 if it has no end, or nobody hears of it."""
     return after.outcome.finished_at_ms if after.is_ended and after.has_webhook else 0
 
 

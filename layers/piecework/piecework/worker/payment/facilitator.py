@@ -119,7 +119,7 @@ class HttpFacilitator:
         return self._send("POST", "/settle", _question(payment, terms), seconds)
 
     def _trouble(self, call: str, heard: Settled) -> WorkerError:
-        """What the seeker reads if there is no verdict. A failed call is in the log already."""
+        """What the seeker reads when the facilitator gave no verdict. A failed call is in the log already."""
         if isinstance(heard, Answer) and heard.status < 300:
             tell(self._warn, TO, status=heard.status, reason=f"no_verdict_in_{call}")
         return unavailable(_told(heard))
@@ -178,7 +178,7 @@ class SupportedKinds:
 
 
 def read_verdict(answer: Answer, payment: Payment) -> Verdict | None:
-    """The verdict in an answer of `/verify`, or None when there is none in it."""
+    """The verdict in an answer of `/verify`, or None when it has none."""
     document = answer.document or {}
     is_valid, reason = document.get("isValid"), read_reason(document.get("invalidReason"))
     if not isinstance(is_valid, bool):

@@ -144,7 +144,7 @@ class Refunding:
         """A debt that a transaction may pay back.
 
         Raises:
-            NotFound: there is no such debt.
+            NotFound: the contract does not have this debt.
             Conflict: it was paid back, or the transaction counts for another debt, or is the payment itself.
         """
         debt = self.debts.debt(contract_id, name)
@@ -175,7 +175,8 @@ class Refunding:
         """Write that the debt of this look was paid back.
 
         Raises:
-            Conflict: the chain says otherwise, or nothing and the word is no override; or it moved on since the look.
+            Conflict: the chain says otherwise; or it says nothing, and the operator does not override that; or the debt
+                or its task has changed since the look.
         """
         verdict, why = look.verdict
         if verdict == "otherwise":

@@ -107,7 +107,7 @@ class Debts(Protocol):
     """Keeps what is owed back, and what was paid back."""
 
     def debt(self, contract_id: str, name: str) -> Debt | None:
-        """The debt of a contract, strongly consistent; None if there is no such one."""
+        """The debt of a contract, strongly consistent; None if the contract does not have it."""
 
     def counted(self, network: str, transaction: str) -> Refund | None:
         """The refund for which a transaction counts already, strongly consistent."""

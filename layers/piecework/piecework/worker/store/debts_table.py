@@ -9,7 +9,7 @@
 | EXEC#<contract id>    | REFUND#<name of the debt>     | row (JSON), write: that this debt was paid back              |
 
 Earlier code may write a debt's row anew, without its refund. The last of these rows is written once, and stays.
-Of a month's rows, `REFUNDED` stands behind all that begin with a time, so code that reads days finds none of them.
+Of a month's rows, `REFUNDED` stands behind all that begin with a time, so code that reads days does not find it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def refund_key(key: DebtKey) -> Key:
 
 
 def refund_in(item: Item | None) -> Refund | None:
-    """The refund that a row holds; None where there is no row."""
+    """The refund that a row holds; None without a row."""
     return known(Refund, loads(item["row"])) if item else None
 
 

@@ -148,7 +148,7 @@ class ExecutionsTable(Executions):
 def replacing(
     before: Execution | None, after: Execution, write: str, condition: str = "", values: Values | None = None
 ) -> Put:
-    """The write of a record in place of the one that was read, or where there is none."""
+    """The write of a record in place of the one that was read; where none was read, of a first one."""
     item = to_item(after, write) | keys_of(index_key(after.contract_id), after.created_at_ms)
     if before is None:
         return Put(item, condition=ABSENT)

@@ -39,7 +39,7 @@ class Seats(Protocol):
         """The seats that were taken, with the time until which each is held; strongly consistent."""
 
     def take(self, seat: Seat, now_s: int) -> bool:
-        """Take a seat that is free or no longer held; False when another one holds it."""
+        """Take a seat that nobody holds now; False when another reader holds it."""
 
     def leave(self, seat: Seat) -> None:
         """Give a seat back, if it is still held by its token."""

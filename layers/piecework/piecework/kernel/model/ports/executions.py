@@ -123,7 +123,7 @@ class Executions(Protocol):
 
         Raises:
             VersionConflict: the execution is not at `before`'s version, or its idempotency key was answered meanwhile.
-            ConnectionTaken: `job_push` names a connection that is no longer idle and of that generation.
+            ConnectionTaken: `job_push` names a connection that is busy by now, or of another generation.
         """
 
     def view(self, execution_id: str) -> Details | None: ...
