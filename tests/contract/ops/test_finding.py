@@ -326,6 +326,19 @@ def test_a_notice_that_a_webhook_told_of_leads_to_its_approval(ops, clock):
     assert in_kernel(ops, "f" * 32) == in_kernel(ops, f"{1:032x}", until_ms=START_MS - 1) == []
 
 
+def test_a_notice_is_looked_for_further_back_though_some_of_the_newest_webhooks_are_gone(ops, clock, monkeypatch):
+    monkeypatch.setattr("piecework.ops.kernel.finding.WEBHOOKS", 3)
+    for number in range(1, 6):
+        clock.move(1)
+        ops.hooks.put(Delivery("ex-1", f"{number:032x}", "", b'{"step_id": "st-1"}', name="desk"))
+    for number in (5, 3):
+        ops.hooks.lose("ex-1", f"{number:032x}")
+
+    answer = ops.get(f"{KERNEL}/find", id=f"{1:032x}")
+    assert (answer["items"], answer["looked"][-1]["since_ms"]) == ([], START_MS + 3_000)
+    assert in_kernel(ops, f"{1:032x}", until_ms=START_MS + 3_000) == [("approval", "st-1", "notice_id", "ex-1")]
+
+
 def test_a_search_in_the_kernel_costs_a_bounded_number_of_requests(clock, embedded_aws):
     client = Counted(embedded_aws.client("dynamodb"))
     stage = KernelStage(store=new_tables(embedded_aws, clock, client=client), clock=clock)

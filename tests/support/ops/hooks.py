@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from piecework.ops.hooks import HookHead, HookRows
+from piecework.ops.hooks import HookHead, HookPage, HookRows
 from piecework.webhooks.deliveries import Delivery, DeliveryState
 from tests.support.worker.hooks import FakeDeliveries
 
@@ -25,9 +25,15 @@ class FakeKernelHooks(FakeDeliveries, HookRows):
     def restart(self, before: Delivery) -> None:
         self.kept[before.owner_id, before.event_id] = replace(before, state=DeliveryState.PENDING, attempt=1)
 
-    def newest(self, before: str, limit: int) -> list[HookHead]:
+    def lose(self, execution_id: str, event_id: str) -> None:
+        """Remove one whose place the list still has."""
+        del self.kept[execution_id, event_id]
+
+    def newest(self, before: str, limit: int) -> HookPage:
         ordered = sorted(self.places.items(), key=lambda one: one[1], reverse=True)
-        return [self._head(ids, place) for ids, place in ordered if not before or place < before][:limit]
+        listed = [(ids, place) for ids, place in ordered if not before or place < before][:limit]
+        heads = [self._head(ids, place) for ids, place in listed if ids in self.kept]
+        return HookPage(heads, listed[-1][1] if len(listed) == limit else "")
 
     def of_execution(self, execution_id: str, limit: int) -> list[HookHead]:
         own = sorted(ids for ids in self.kept if ids[0] == execution_id)

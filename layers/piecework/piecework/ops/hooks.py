@@ -19,11 +19,21 @@ class HookHead(NamedTuple):
     key: str = ""
 
 
+class HookPage(NamedTuple):
+    """A part of the list; `then` is the place that older ones follow, empty at the end.
+
+    It may hold fewer than were asked for, or nothing, before the end: a row can be gone that the list still names.
+    """
+
+    heads: list[HookHead]
+    then: str
+
+
 class HookRows(Protocol):
     """Webhooks that are kept; each method is a bounded number of requests."""
 
-    def newest(self, before: str, limit: int) -> list[HookHead]:
-        """Those in the list before a place, the newest first."""
+    def newest(self, before: str, limit: int) -> HookPage:
+        """Those among the first `limit` places of the list before a place, the newest first."""
 
     def of_execution(self, execution_id: str, limit: int) -> list[HookHead]:
         """Those of one execution, by their ids."""

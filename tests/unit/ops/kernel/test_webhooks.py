@@ -60,6 +60,14 @@ def test_pages_lead_through_all_of_them_once_whatever_is_asked_for(ops):
     assert walked(ops, state="given_up", limit="4") == [number for number in range(59, -1, -1) if number % 7 == 0]
 
 
+def test_a_page_goes_on_past_webhooks_that_are_gone(ops):
+    many(ops, 9)
+    for number in (8, 6, 5, 4, 3):
+        ops.hooks.lose("ex_1", f"{number:032x}")
+
+    assert walked(ops, limit="3") == walked(ops, limit="2") == [7, 2, 1, 0]
+
+
 def test_a_page_reads_a_bounded_number_of_pages_though_none_of_them_fits(ops):
     many(ops, (LOOKS + 1) * PAGE_MOST)
     newest, asked = ops.hooks.newest, []

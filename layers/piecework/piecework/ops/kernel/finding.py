@@ -61,9 +61,9 @@ class KernelFinds:
 
     def _notice(self, sought: Sought) -> tuple[list[Found], int | None]:
         page = self._hooks.newest(f"{sought.until_ms + 1:015d}", WEBHOOKS)
-        told = {one.step_id: one.execution_id for one in page if one.event_id == sought.id and one.step_id}
+        told = {one.step_id: one.execution_id for one in page.heads if one.event_id == sought.id and one.step_id}
         found = [Found("approval", step_id, "notice_id", of) for step_id, of in told.items()]
-        return found, page[-1].at_ms if len(page) == WEBHOOKS else None
+        return found, int(page.then.partition("#")[0]) if page.then else None
 
     def _step(self, sought: Sought, made_ms: int) -> tuple[list[Found], int | None]:
         waiting = self._executions.approvals(APPROVALS, f"{made_ms:015d}")

@@ -42,12 +42,12 @@ class KernelHookViews:
         items: list[Json] = []
         for _ in range(LOOKS):
             page = self._rows.newest(place, limit)
-            for head in page:
-                place = head.key
+            for head in page.heads:
                 items += [_shown(head)] if state in ("", head.state) else []
                 if len(items) == limit:
-                    return answered({"items": items, "next": key_cursor(place)})
-            if len(page) < limit:
+                    return answered({"items": items, "next": key_cursor(head.key)})
+            place = page.then
+            if not place:
                 return answered({"items": items, "next": None})
         return answered({"items": items, "next": key_cursor(place)})
 

@@ -10,7 +10,7 @@ from piecework.aws.table import THE_KERNEL, Table
 from piecework.errors import BadRequest
 from piecework.jsons import loads
 from piecework.kernel.store.keys import BY_AGE
-from piecework.ops.hooks import HookHead, HookRows
+from piecework.ops.hooks import HookHead, HookPage, HookRows
 from piecework.webhooks.store import LISTED, STOP, tries_of
 
 if TYPE_CHECKING:
@@ -25,11 +25,12 @@ class KernelHookRowsTable(HookRows):
     def __init__(self, client: Client, table: str) -> None:
         self._table = Table(client, table, THE_KERNEL)
 
-    def newest(self, before: str, limit: int) -> list[HookHead]:
+    def newest(self, before: str, limit: int) -> HookPage:
         listed = self._table.query(LISTED, before=before, page=limit, newest_first=True, index=BY_AGE)
-        keys = [(row["pk"], row["sk"]) for row in islice(listed, limit)]
-        found = self._table.find(keys, only=HEAD)
-        return [_head(found[key]) for key in keys if key in found]
+        places = {(row["pk"], row["sk"]): row["created_id"] for row in islice(listed, limit)}
+        found = self._table.find(list(places), only=HEAD)
+        heads = [_head(found[key]) for key in places if key in found]
+        return HookPage(heads, list(places.values())[-1] if len(places) == limit else "")
 
     def of_execution(self, execution_id: str, limit: int) -> list[HookHead]:
         rows = self._table.query(f"WEBHOOK#{execution_id}", page=limit + 1, only=HEAD)
