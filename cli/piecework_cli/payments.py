@@ -127,7 +127,8 @@ def refunded(options: argparse.Namespace) -> None:
     Raises:
         CommandError: a word has no meaning.
         NotFound: the ledger has no such debt.
-        Conflict: it was paid back, the transaction counts for another debt, or the chain does not show it.
+        Conflict: it was paid back, the transaction counts for another debt, the chain does not show it, or it is real
+            money and no node is configured.
     """
     from piecework.worker.store.debts_table import DebtsTable
 

@@ -233,6 +233,17 @@ def test_an_operator_says_that_what_is_owed_was_paid_back_and_the_export_shows_b
     assert {(row["kind"], row["debt"]) for row in rows} >= {("refund_due", debt), ("refunded", debt)}
 
 
+def test_without_a_node_no_refund_of_real_money_is_said_even_with_an_override(stage, capsys, monkeypatch):
+    contract, debt, transaction = owed_back(stage)
+    monkeypatch.setattr("piecework_cli.payments.chain_of", lambda settings: lambda network: None)
+    words = ["payment", "refunded", contract.contract_id, "--debt", debt, "--reason", "sent on Monday"]
+
+    for override in ([], ["--override", contract.contract_id]):
+        assert main([*words, "--transaction", transaction, *override]) == 1
+        assert "set BaseRpcUrl or BaseRpcUrlSecretArn" in capsys.readouterr().err
+    assert stage.standing(contract).owes_refund
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [(["--transaction", "0x12"], "64 hex digits"), (["--override", "ctr_other"], "--override must be")],

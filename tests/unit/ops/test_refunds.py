@@ -346,9 +346,14 @@ def test_an_answer_that_is_lost_leaves_a_record_without_an_outcome(bench):
 def test_without_a_node_it_is_said_what_to_set(bench):
     bench.refunding.__dict__["chain_of"] = lambda network: None
 
-    for ask in (lambda: bench.evidence(NO_HASH), lambda: bench.say(NO_HASH, NOTHING_SEEN)):
+    for ask in (
+        lambda: bench.evidence(NO_HASH),
+        lambda: bench.say(NO_HASH, NOTHING_SEEN, override=bench.name),
+        lambda: bench.refunding.look(bench.name, bench.debt, NO_HASH),  # what the command asks
+    ):
         with pytest.raises(Conflict, match="BaseRpcUrl"):
             ask()
+    assert bench.standing.owes_refund and bench.rows.paid_back == {}
 
 
 def test_on_a_test_network_without_a_node_only_an_override_says_it(stub):

@@ -24,7 +24,7 @@ from piecework.worker.chain.bounded import BoundedChain
 from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import Chain
 from piecework.worker.errors import WorkerError
-from piecework.worker.payment.doubts import Doubts, Look, Word, facts_of
+from piecework.worker.payment.doubts import NODE_NEEDED, Doubts, Look, Word, facts_of
 from piecework.worker.payment.settlement import TRANSACTION
 from piecework.worker.rates import Rate, Rates
 
@@ -34,10 +34,6 @@ OF_ONE_PAYMENT: Final = Rate(0.2, 5)  # looks a second, in one environment
 OF_ALL: Final = Rate(1, 10)
 DECISIONS: Final = ("paid", "not_paid")
 TOKEN: Final = re.compile(r"[0-9a-f]{64}")
-NO_NODE: Final = (
-    "this payment's chain is read through a node, and none is configured:"
-    " set BaseRpcUrl or BaseRpcUrlSecretArn, or BASE_RPC_URL on a local machine"
-)
 
 
 class TooOften(PieceworkError):
@@ -110,7 +106,7 @@ class PaymentVerbs:
         case = doubts.case(contract_id)
         network = case.contract.network
         if not network.is_testnet and doubts.charging.chain_of(network) is None:
-            raise Conflict(NO_NODE)
+            raise Conflict(NODE_NEEDED)
         often_enough(self._rates, contract_id)
         return doubts.look_at(case)
 

@@ -16,10 +16,10 @@ from piecework.edge.tokens import ANONYMOUS
 from piecework.errors import BadRequest, Conflict
 from piecework.jsons import Json
 from piecework.ops.access import WRITES, require
-from piecework.ops.money.payments import NO_NODE, OF_ALL, OF_ONE_PAYMENT, evidence_in, often_enough, override_in
+from piecework.ops.money.payments import OF_ALL, OF_ONE_PAYMENT, evidence_in, often_enough, override_in
 from piecework.ops.records import Records, reason_in
 from piecework.ops.verbs import contract_of, only
-from piecework.worker.payment.refunding import Refunding, RefundLook, Said, network_of
+from piecework.worker.payment.refunding import Refunding, RefundLook, Said
 from piecework.worker.payment.settlement import TRANSACTION
 from piecework.worker.rates import Rates
 from piecework.worker.record.debts import NAME
@@ -92,9 +92,6 @@ class RefundVerbs:
     def _look(self, contract_id: str, name: str, transaction: str) -> RefundLook:
         refunding = self._refunding()
         debt = refunding.owed(contract_id, name, transaction)
-        network = network_of(debt)
-        if network and not network.is_testnet and refunding.chain_of(network) is None:
-            raise Conflict(NO_NODE)
         often_enough(self._rates, contract_id)
         return refunding.look_at(debt, transaction)
 

@@ -30,6 +30,10 @@ from piecework.worker.record.states import State
 UNRESOLVED: Final = "unresolved"
 NO_NODE: Final = "unknown: the node does not answer"
 NO_BLOCK: Final = "unknown: only a node tells it"
+NODE_NEEDED: Final = (
+    "this payment's chain is read through a node, and none is configured:"
+    " set BaseRpcUrl or BaseRpcUrlSecretArn, or BASE_RPC_URL on a local machine"
+)
 PASSING: Final = frozenset({"block", "block_time", "seconds_behind"})  # what each look shows anew
 THEN: Final[Mapping[State, str]] = {  # what follows, by the state that a word leads to
     State.COMPLETED: "the result is released",

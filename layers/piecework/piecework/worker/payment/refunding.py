@@ -8,8 +8,11 @@
     |------------------------------------------------------------------------------|-----------|------------------|
     | it moved what is owed, in USDC, to the wallet that paid, after the payment   | shown     | yes              |
     | it moved another amount to that wallet, or nothing; it failed; it is older   | otherwise | never            |
-    | nothing: no node is there or answers, or no block that it knows holds it     | unknown   | by an override   |
+    | nothing: it does not answer, or no block that it knows holds the transaction | unknown   | by an override   |
     | it moved what is owed, but where the payment stands is not known             | unknown   | by an override   |
+
+Real money is not looked at without a node, so that nobody says a word of it either. A test network has no node: nothing
+is known there.
 
 Amounts are never guessed: a debt is paid back as a whole, by one transaction, and a transaction pays one debt. Whose
 wallet sent it is shown and not judged, since operators pay from more than one; but a wallet that pays itself pays
@@ -28,7 +31,7 @@ from piecework.values import dataclass
 from piecework.worker.chain.networks import BY_CAIP2, Network
 from piecework.worker.chain.rpc import HASH, TRANSFER, Block, Chain, ChainUnavailable, Receipt, word
 from piecework.worker.contract.contracts import time_text
-from piecework.worker.payment.doubts import NO_BLOCK, NO_NODE
+from piecework.worker.payment.doubts import NO_BLOCK, NO_NODE, NODE_NEEDED
 from piecework.worker.record.debts import Debt, Debts, Refund, owed_by
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import Executions, Moved
@@ -160,14 +163,21 @@ class Refunding:
         return debt
 
     def look(self, contract_id: str, name: str, transaction: str) -> RefundLook:
-        """What the chain says now. Raises NotFound, Conflict: as `owed`."""
+        """What the chain says now. Raises NotFound, Conflict: as `owed` and `look_at`."""
         return self.look_at(self.owed(contract_id, name, transaction), transaction)
 
     def look_at(self, debt: Debt, transaction: str) -> RefundLook:
-        """The same for a debt that was read."""
-        execution, network = self.executions.read(debt.row.contract_id), network_of(debt)
-        owing = execution if execution and owed_by(execution) == debt.key else None
+        """The same for a debt that was read.
+
+        Raises:
+            Conflict: it is real money, and no node is configured that could show it.
+        """
+        network = network_of(debt)
         chain = self.chain_of(network) if network else None
+        if network and not network.is_testnet and chain is None:
+            raise Conflict(NODE_NEEDED)
+        execution = self.executions.read(debt.row.contract_id)
+        owing = execution if execution and owed_by(execution) == debt.key else None
         seen, silence = (None, NO_BLOCK) if chain is None else _seen(chain, debt, transaction)
         return RefundLook(debt, owing, transaction, seen, silence, self.clock())
 
