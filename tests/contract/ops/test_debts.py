@@ -4,12 +4,17 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Thread
+from types import SimpleNamespace
 
 import pytest
 
 from piecework.aws.attributes import plain
 from piecework.clock import DAY_MS
+from piecework.edge.http import Request
+from piecework.errors import PieceworkError
 from piecework.jsons import loads
+from piecework.ops.door import Asked
+from piecework.ops.money.wiring import OpsMoneyDoor
 from piecework.ops.store.worker_rows import WorkerRowsTable
 from piecework.worker.record.debts import Debt, DebtKey, owed_by
 from piecework.worker.record.executions import LedgerRow, Moved
@@ -18,6 +23,7 @@ from piecework.worker.store.debts_table import DebtsTable
 from piecework.worker.store.executions_table import ExecutionsTable, _ledger_item, from_item, to_item
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.ops.debts import FakeDebts
+from tests.support.ops.requests import OPERATOR, an_event
 from tests.support.ops.tasks import FakeWorkerRows, KeptExecutions, a_task
 from tests.support.worker.records import moved
 
@@ -198,6 +204,39 @@ def test_the_ledger_of_a_month_has_refunds_as_rows_in_the_order_of_time(embedded
         ("refunded", BACK),
         ("refund_due", PAID),
     ]
+
+
+def asked_of(client, **env):
+    """What the door says of a refund, and of a payment in doubt, of a contract that nobody knows."""
+    door = OpsMoneyDoor({"AWS_ENDPOINT_URL": "http://127.0.0.1:8792", "PIECEWORK_TABLE": "records", **env})
+    door.__dict__["_clients"] = SimpleNamespace(dynamodb=client)
+    told = {"debt": f"1-1-{'0' * 16}", "transaction": BACK}
+    for verb, body in ((door.refund_evidence, told), (door.payment_evidence, {})):
+        event = an_event(
+            "/ops/tasks", method="POST", headers={"Content-Type": "application/json"}, body=json.dumps(body)
+        )
+        request = Request.from_event(event, lambda: 9_000)
+        with pytest.raises(PieceworkError) as refusal:
+            verb(Asked(request, OPERATOR, {"contract_id": "ctr_1"}))
+        yield refusal.value.code, refusal.value.message
+
+
+TABLES = {f"PIECEWORK_{name.upper()}_TABLE": f"{name}Table" for name in ("Work", "Due", "Contracts")}
+
+
+def test_a_refund_needs_no_facilitator_and_a_payment_in_doubt_says_that_it_does(embedded_aws):
+    made = {name: embedded_aws.new_table(table) for name, table in TABLES.items()}
+    refund, payment = asked_of(embedded_aws.client("dynamodb"), **made, FACILITATOR_URL="")
+
+    assert refund == ("not_found", "the ledger has no such debt of this contract")
+    assert payment[0] == "conflict" and "set FacilitatorUrl" in payment[1]
+
+
+@pytest.mark.parametrize("lacking", TABLES)
+def test_a_stack_that_lacks_a_table_has_no_worker_door(lacking):
+    told = asked_of(None, **{**TABLES, lacking: ""}, FACILITATOR_URL="https://f.example")
+
+    assert list(told) == [("not_found", "this stack has no worker door")] * 2
 
 
 def test_of_many_who_say_it_at_once_one_does(place):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from piecework.errors import NotFound
+from piecework.errors import Conflict, NotFound
 from piecework.jsons import Json
 from piecework.ops.door import Asked
 from piecework.ops.wiring import OpsDoor
@@ -22,9 +22,17 @@ if TYPE_CHECKING:
     from piecework.worker.payment.refunding import Refunding
     from piecework.worker.store.executions_table import ExecutionsTable
 
+NO_FACILITATOR: Final = (
+    "a payment in doubt is looked at with the facilitator's word, and none is configured:"
+    " set FacilitatorUrl, or FACILITATOR_URL on a local machine"
+)
+
 
 class OpsMoneyDoor(OpsDoor):
-    """The door with the chain's node. A part that lacks a setting, or cannot read it, raises SettingsError."""
+    """The door with the chain's node. A part that lacks a setting, or cannot read it, raises SettingsError.
+
+    Without a facilitator no payment in doubt is looked at (Conflict); what is owed back needs the tables alone.
+    """
 
     def payment_evidence(self, asked: Asked) -> Json:
         """The answer of POST /ops/tasks/{contract_id}/payment/evidence."""
@@ -64,7 +72,10 @@ class OpsMoneyDoor(OpsDoor):
         from piecework.worker.store.contracts_table import ContractsTable
 
         executions = self._executions
-        contracts, facilitator = needed(self._env, "PIECEWORK_CONTRACTS_TABLE", "FACILITATOR_URL")
+        facilitator = self._env.get("FACILITATOR_URL", "")
+        if not facilitator:
+            raise Conflict(NO_FACILITATOR)
+        (contracts,) = needed(self._env, "PIECEWORK_CONTRACTS_TABLE")
         charging = Charging(
             executions=executions,
             facilitator=HttpFacilitator(facilitator, warn=self.telemetry.warning),
@@ -91,10 +102,10 @@ class OpsMoneyDoor(OpsDoor):
     def _executions(self) -> ExecutionsTable:
         from piecework.worker.store.executions_table import ExecutionsTable
 
-        names = ("PIECEWORK_WORK_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_CONTRACTS_TABLE", "FACILITATOR_URL")
-        if not all(self._env.get(name) for name in names):
+        names = ("PIECEWORK_WORK_TABLE", "PIECEWORK_DUE_TABLE", "PIECEWORK_CONTRACTS_TABLE")
+        work, due, contracts = (self._env.get(name, "") for name in names)
+        if not (work and due and contracts):
             raise NotFound("this stack has no worker door")
-        work, due, _, _ = needed(self._env, *names)
         return ExecutionsTable(self._clients.dynamodb, work, due)
 
     @cached_property
