@@ -57,6 +57,21 @@ def route_of(path):
     return list(ROUTES)[PATHS.index(path)]
 
 
+RESENT = "/ops/approvals/{execution_id}/webhooks/{event_id}/resend"
+
+
+@pytest.mark.parametrize("long", ["x" * 129, "é" * 65, "😀"])
+@pytest.mark.parametrize("name", ["execution_id", "event_id"])
+def test_an_id_in_a_path_that_no_key_can_be_made_of_is_404_before_anything_is_done(name, long):
+    called = []
+    named = {"execution_id": "x" * 128, "event_id": "e" * 128}
+
+    assert ask(an_event(RESENT.format(**named), method="POST", token="b-secret"), made=called.append)[0] == 200
+    path = RESENT.format(**named | {name: long})
+    assert ask(an_event(path, method="POST", token="b-secret"), made=called.append)[0] == 404
+    assert len(called) == 1
+
+
 def test_a_refusal_names_the_role_that_is_missing():
     status, body, _ = ask(an_event("/ops/status", token="d-secret"))
 

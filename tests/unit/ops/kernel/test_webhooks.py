@@ -11,6 +11,7 @@ from tests.support.ops.kernel import KernelOps
 
 LIST = f"{KERNEL}/webhooks"
 EVENT = "a" * 32
+LONG = {"execution_id": "\N{GRINNING FACE}" * 65}  # over 256 bytes
 GIVEN_UP = DeliveryState.GIVEN_UP
 
 
@@ -88,7 +89,7 @@ def test_those_of_one_execution_are_listed_by_themselves(ops):
 
 @pytest.mark.parametrize(
     "query",
-    [{"state": "lost"}, {"limit": "0"}, {"limit": "51"}, {"limit": "x"}, {"cursor": "x"}, {"url": "https://a"}],
+    [{"state": "lost"}, {"limit": "0"}, {"limit": "51"}, {"limit": "x"}, {"cursor": "x"}, {"url": "https://a"}, LONG],
 )
 def test_a_parameter_without_meaning_is_refused(ops, query):
     assert ops.ask("viewer", "GET", LIST, **query).status == 400

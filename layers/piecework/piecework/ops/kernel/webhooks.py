@@ -8,6 +8,7 @@ from typing import Final
 
 from piecework.edge.http import Response
 from piecework.jsons import Json
+from piecework.kernel.edge import checked_id
 from piecework.kernel.wire.cursors import key_cursor, key_of
 from piecework.ops.door import Asked
 from piecework.ops.hooks import HookHead, HookRows
@@ -32,11 +33,12 @@ class KernelHookViews:
 
         Raises:
             BadRequest: a parameter has no meaning.
+            Invalid: the id is too long, or this door did not give the cursor out.
         """
         given = texts(asked.request.query, "execution_id", "state", "limit", "cursor")
         state, limit = one_of(given, "state", STATES), number(given, "limit", PAGE, PAGE_MOST, least=1)
         place = key_of(given.get("cursor", ""))
-        if execution_id := given.get("execution_id", ""):
+        if execution_id := checked_id("execution_id", given.get("execution_id", "")):
             found = self._rows.of_execution(execution_id, PAGE_MOST)
             return answered({"items": [_shown(one) for one in found if state in ("", one.state)], "next": None})
         items: list[Json] = []
