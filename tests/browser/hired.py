@@ -18,7 +18,7 @@ from tests.support.machine import Aws
 from tests.support.ops.tasks import a_task
 from tests.support.worker.doubtful import TABLES, doubtful
 from tests.support.worker.records import moved
-from tests.support.worker.stage import BODY, Stage
+from tests.support.worker.stage import BODY, Ports, Stage
 
 BASE = "eip155:8453"
 EVENT = "evt_paid"
@@ -79,7 +79,7 @@ def owed_back(emulated: Aws, facilitator: StubFacilitator) -> str:
 def _stage(client: Any, facilitator: StubFacilitator, now_ms: int) -> Stage:
     contracts, work, due = TABLES
     clock = FakeClock(now_ms)
-    ports = {
+    ports: Ports = {
         "contracts": ContractsTable(client, contracts, clock),
         "executions": ExecutionsTable(client, work, due, clock),
         "due_times": DueTable(client, due),

@@ -9,7 +9,7 @@ from piecework.jsons import Json
 from piecework.worker.store.contracts_table import ContractsTable
 from piecework.worker.store.executions_table import ExecutionsTable
 from tests.support.fakes import FakeClock
-from tests.support.worker.stage import BODY, Stage
+from tests.support.worker.stage import BODY, Ports, Stage
 
 EARLIER_MS = 3 * 3_600_000  # the worker's clock begins so long ago: what is unresolved took its time
 TABLES = ("piecework-contracts", "piecework-work", "piecework-due")
@@ -23,7 +23,7 @@ def doubtful(
     contracts, work, due = tables
     clock = FakeClock(int(time.time() * 1000) - EARLIER_MS)
     executions = ExecutionsTable(client, work, due, clock)
-    ports = {
+    ports: Ports = {
         "contracts": ContractsTable(client, contracts, clock),
         "executions": executions,
         "due_times": DueTable(client, due),

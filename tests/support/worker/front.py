@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from local.facilitator.server import StubFacilitator
 from tests.support.fakes import FakeClock
-from tests.support.worker.stage import Stage
+from tests.support.worker.stage import Ports, Stage
 
 
 class Front(ThreadingHTTPServer):
@@ -44,7 +44,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def real_time_stage(facilitator: StubFacilitator, ports: dict[str, object] | None = None) -> Stage:
+def real_time_stage(facilitator: StubFacilitator, ports: Ports | None = None) -> Stage:
     """A stage whose clock stands at the present, as stock clients sign with the real one."""
     return Stage(facilitator, clock=FakeClock(int(time.time() * 1000)), ports=ports)
 

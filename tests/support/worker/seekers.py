@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.worker.payments import SEEKER_KEY
+from piecework.jsons import Json
+from tests.support.worker.contracts import SEEKER_KEY
 
 ROOT = Path(__file__).resolve().parents[3]
 STOCK = ROOT / "tests" / "support" / "stock"
@@ -38,10 +38,10 @@ class Seen:
     body: str
     error: str | None
 
-    def json(self) -> Any:
+    def json(self) -> Json:
         return json.loads(self.body)
 
-    def receipt(self) -> Any:
+    def receipt(self) -> Json:
         """The settlement's receipt of either version, or None."""
         value = self.headers.get("payment-response") or self.headers.get("x-payment-response")
         return json.loads(base64.b64decode(value, validate=True)) if value else None
@@ -59,7 +59,7 @@ def pay(
     client: str,
     url: str,
     headers: Mapping[str, str],
-    body: Any,
+    body: Json,
     *,
     method: str = "POST",
     key: str = SEEKER_KEY,

@@ -11,28 +11,37 @@ import hashlib
 import json
 import secrets
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Protocol, TypedDict
 
 from local.facilitator.ledger import Ledger
 from local.facilitator.server import StubFacilitator
-from piecework.durable.due import Due
+from piecework.durable.due import Due, DueTimes
+from piecework.durable.pauses import Admission
+from piecework.durable.pieces import Overflow
+from piecework.durable.steps import StepTable
 from piecework.extend.executors import Executor, Outcome, Run, Task
 from piecework.extend.manifest import Bundle, Entry, Manifest
-from piecework.worker.answer.deliverables import Link
+from piecework.jsons import Json
+from piecework.webhooks.deliveries import Try
+from piecework.worker.answer.deliverables import Deliverables, Link
 from piecework.worker.answer.partial_output import Listener
-from piecework.worker.chain.rpc import RpcChain
-from piecework.worker.contract.contracts import ContractRecord
+from piecework.worker.chain.networks import Network
+from piecework.worker.chain.rpc import Chain, RpcChain
+from piecework.worker.contract.contracts import ContractRecord, Contracts
 from piecework.worker.door import serve
 from piecework.worker.payment.cases import Case
-from piecework.worker.payment.facilitator import HttpFacilitator
+from piecework.worker.payment.counts import SettlementCounts
+from piecework.worker.payment.facilitator import Facilitator, HttpFacilitator
 from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import RELEASED_DUE, TASK_DUE, WEBHOOK_DUE, Execution
+from piecework.worker.record.executions import Executions
 from piecework.worker.record.states import State
 from piecework.worker.settings import WorkerSettings
+from piecework.worker.stream.streams import StreamLog
 from piecework.worker.task.bounding import in_thread
 from piecework.worker.wiring import WorkerDoor
 from tests.support.fakes import START_MS, FakeClock, FakeOverflow, FakePieceTable, no_renewal
@@ -46,6 +55,42 @@ BASE = "https://w.example/hire"
 BODY = {"brief": "b"}
 FUNCTION_MS = 900_000
 HANDLED = 40
+
+
+class OwnRate(Protocol):
+    """Counts a request about a contract that is here."""
+
+    def known(self, contract_id: str) -> None: ...
+
+
+class Ports(TypedDict, total=False):
+    """Parts of the worker door that a test puts in place of the stage's own."""
+
+    contracts: Contracts
+    executions: Executions
+    due_times: DueTimes
+    files: Deliverables
+    texts: Overflow
+    steps: StepTable
+    stream_log: StreamLog
+    facilitator: Facilitator
+    chain_of: Callable[[Network], Chain | None]
+    enqueue: Callable[[Execution], None]
+    nudge: Callable[[Due, int], None]
+    announce: Callable[[Execution, ContractRecord], None]
+    ask_webhook: Callable[[Try, int], None]
+    bounded: Callable[[Callable[[], None], float], None]
+    renewal: Callable[[Callable[[], None]], AbstractContextManager[object]]
+    listener: Listener
+    rates: OwnRate
+    counts: SettlementCounts
+    _admission: Admission | None
+
+
+class Rules(TypedDict, total=False):
+    """Settings of the worker that a test changes."""
+
+    result_days: int
 
 
 @dataclass
@@ -101,21 +146,21 @@ class Told:
     text: str
 
     @property
-    def body(self) -> Any:
+    def body(self) -> Json:
         return json.loads(self.text)
 
     @property
-    def receipt(self) -> Any:
+    def receipt(self) -> Json:
         value = self.headers.get("PAYMENT-RESPONSE") or self.headers.get("X-PAYMENT-RESPONSE")
         return json.loads(base64.b64decode(value)) if value else None
 
 
 @dataclass
 class Telemetry:
-    lines: list[Any] = field(default_factory=list)
+    lines: list[tuple[str, dict[str, Json], dict[str, int]]] = field(default_factory=list)
     bugs: list[str] = field(default_factory=list)
 
-    def outcome(self, name: str, facts: Any, counts: Any) -> None:
+    def outcome(self, name: str, facts: Mapping[str, Json], counts: Mapping[str, int]) -> None:
         self.lines.append((name, dict(facts), dict(counts)))
 
     def bug(self, name: str) -> None:
@@ -144,8 +189,8 @@ class Stage:
         *,
         clock: FakeClock | None = None,
         with_chain: bool = True,
-        ports: dict[str, Any] | None = None,
-        rules: dict[str, Any] | None = None,
+        ports: Ports | None = None,
+        rules: Rules | None = None,
         inline: bool = True,
         default: str = "probe",
         without: tuple[str, ...] = (),
@@ -161,15 +206,15 @@ class Stage:
         self.lock = threading.Lock()
         self.queue: list[str] = []
         self.nudges: list[tuple[Due, int]] = []
-        self.announced: list[tuple[Execution, Any]] = []
-        self.due = FakeDueTimes()
-        given = ports or {}
-        self.contracts = given.pop("contracts", None) or FakeContracts(self.clock)
-        self.executions = given.pop("executions", None) or FakeExecutions(self.due)
-        self.due = given.pop("due_times", None) or self.due
-        self.files = given.pop("files", None) or FakeFiles(self.clock)
+        self.announced: list[tuple[Execution, Json]] = []
+        given: Ports = ports or {}
+        own_due = FakeDueTimes()
+        self.contracts: Contracts = given.get("contracts") or FakeContracts(self.clock)
+        self.executions: Executions = given.get("executions") or FakeExecutions(own_due)
+        self.due: DueTimes = given.get("due_times") or own_due
+        self.files: Deliverables = given.get("files") or FakeFiles(self.clock)
         chain = RpcChain(facilitator.rpc_url) if with_chain else None
-        defaults: dict[str, Any] = {
+        defaults: dict[str, object] = {
             "texts": FakeOverflow(),
             "steps": FakePieceTable(self.clock),
             "facilitator": HttpFacilitator(facilitator.url),
@@ -182,18 +227,20 @@ class Stage:
             "listener": NoListener(),
             "rates": SimpleNamespace(known=lambda contract_id: None),
         }
-        settings = {"public_base_url": BASE, "worker_wallets": (), "worker_agent_id": WORKER_AGENT_ID}
         self.worker = WorkerDoor({})
         vars(self.worker).update(
-            settings=WorkerSettings(**settings, **(rules or {})),
-            contracts=self.contracts,
-            executions=self.executions,
-            due_times=self.due,
-            files=self.files,
-            bundle=StageBundle(self._run, default, without),
-            telemetry=self.log,
-            clock=self.clock,
-            **{**defaults, **given},
+            {
+                **defaults,
+                **given,
+                "settings": WorkerSettings(BASE, (), WORKER_AGENT_ID, **(rules or {})),
+                "contracts": self.contracts,
+                "executions": self.executions,
+                "due_times": self.due,
+                "files": self.files,
+                "bundle": StageBundle(self._run, default, without),
+                "telemetry": self.log,
+                "clock": self.clock,
+            }
         )
         confirming = self.worker.charging.confirming
         confirming.__dict__["pause"] = lambda seconds: None  # the clock here stands still while a node is asked again
@@ -211,7 +258,7 @@ class Stage:
     def _announce(self, execution: Execution, contract: ContractRecord) -> None:
         self.announced.append((execution, self.worker.views.recorded(execution, contract).body))
 
-    def contract(self, executor: str = "probe", **changes: Any) -> ContractRecord:
+    def contract(self, executor: str = "probe", **changes: Json) -> ContractRecord:
         """A registered contract of its own."""
         requirements = {} if executor == "probe" else {"task__requirements": [executor]}
         record = a_record(self.clock(), **{**self.usual, **requirements, **changes})
@@ -234,17 +281,17 @@ class Stage:
     def terms(self, contract: ContractRecord) -> PaymentTerms:
         return self.worker.cases.quote(contract).terms
 
-    def payload(self, contract: ContractRecord, **changes: Any) -> dict[str, Any]:
+    def payload(self, contract: ContractRecord, **changes: Json) -> dict[str, Json]:
         given = {"nonce": "0x" + secrets.token_hex(32), "now": self.clock() // 1000, **changes}
         return signed_payload(self.terms(contract), **given)
 
-    def pay(self, contract: ContractRecord, **changes: Any) -> dict[str, list[str]]:
+    def pay(self, contract: ContractRecord, **changes: Json) -> dict[str, list[str]]:
         """The header of a fresh payment."""
         name = "X-PAYMENT" if changes.get("version") == 1 else "PAYMENT-SIGNATURE"
         return {name: [header(self.payload(contract, **changes))]}
 
     def post(
-        self, contract: ContractRecord | str, body: Any = BODY, *headers: dict[str, list[str]], **more: Any
+        self, contract: ContractRecord | str, body: Json = BODY, *headers: dict[str, list[str]], **more: Json
     ) -> Told:
         """POST /execute as the edge hands it on."""
         name = contract if isinstance(contract, str) else contract.contract_id

@@ -1,10 +1,10 @@
 """Streams in memory; the log passes the same contract tests as its AWS adapter."""
 
 import threading
-from typing import Any
 
 from piecework.worker.record.values import Item
-from piecework.worker.stream.streams import Event, Look, StreamLog
+from piecework.worker.stream.readers import Seat, Seats
+from piecework.worker.stream.streams import Event, Look, StreamLog, Tasks
 
 
 class FakeStreamLog(StreamLog):
@@ -29,7 +29,7 @@ class FakeStreamLog(StreamLog):
             return [event for _, event in sorted(self.events.get(stream, {}).items())]
 
 
-class FakeTasks:
+class FakeTasks(Tasks):
     """Tasks by contract and id."""
 
     def __init__(self, looks: dict[tuple[str, str], Look]) -> None:
@@ -42,7 +42,7 @@ class FakeTasks:
         return {name: value for name, value in item.items() if name != "key"} | {"url": "https://files.example/fresh"}
 
 
-class FakeSeats:
+class FakeSeats(Seats):
     """Seats of readers in a dictionary, each method atomic."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class FakeSeats:
         with self.lock:
             return {number: until for (where, number), (_, until) in self.held.items() if where == scope}
 
-    def take(self, seat: Any, now_s: int) -> bool:
+    def take(self, seat: Seat, now_s: int) -> bool:
         with self.lock:
             token, until = self.held.get((seat.scope, seat.number), ("", 0))
             if until > now_s and token != seat.token:
@@ -61,7 +61,7 @@ class FakeSeats:
             self.held[seat.scope, seat.number] = (seat.token, seat.until_s)
             return True
 
-    def leave(self, seat: Any) -> None:
+    def leave(self, seat: Seat) -> None:
         with self.lock:
             if self.held.get((seat.scope, seat.number), ("", 0))[0] == seat.token:
                 self.held[seat.scope, seat.number] = (seat.token, 0)
