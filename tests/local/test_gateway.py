@@ -228,16 +228,19 @@ def test_the_edge_gives_up_before_the_work_does(edge, tmp_path):
 
 
 def test_a_client_that_leaves_does_not_end_the_work(edge, tmp_path):
-    begun, done = tmp_path / "begun", tmp_path / "done"
-    body = json.dumps({"begin": str(begun), "sleep": 0.5, "touch": str(done)}).encode()
+    begun, left, done = tmp_path / "begun", tmp_path / "left", tmp_path / "done"
+    body = json.dumps({"begin": str(begun), "await": str(left), "sleep": 0.5, "touch": str(done)}).encode()
     port = int(edge.url.rpartition(":")[2])
 
     with socket.create_connection(("127.0.0.1", port)) as connection:
         head = f"POST /probe HTTP/1.1\r\nhost: localhost\r\nauthorization: a\r\ncontent-length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         wait_until(begun.exists)
+    assert not done.exists()
+    left.touch()
 
     wait_until(done.exists)
+    assert int(done.read_text()) in edge.pids(PROBE)
 
 
 def test_a_function_past_its_timeout_is_killed_and_replaced(gateway, fresh_edge):

@@ -16,10 +16,14 @@ def handler(event, context):
         wish = {}
     if "begin" in wish:
         Path(wish["begin"]).touch()
+    while "await" in wish and not Path(wish["await"]).exists():
+        time.sleep(0.02)
     if "sleep" in wish:
         time.sleep(wish["sleep"])
     if "touch" in wish:
-        Path(wish["touch"]).write_text(str(os.getpid()))
+        part = Path(f"{wish['touch']}.part")
+        part.write_text(str(os.getpid()))
+        part.rename(wish["touch"])  # so it is there with all that it says
     if "exit" in wish:
         os._exit(wish["exit"])
     if "raise" in wish:
