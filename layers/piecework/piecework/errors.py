@@ -60,7 +60,7 @@ with the module of each class that is not here:
         StillNeeded                         ops.forgetting.erasing
         StoredFailure                       runtime.execute.flow
         TooLarge
-        TooOften                            ops.money.payments
+        TooOften                            ops.money.asking
         Unauthorized
             SignInRefused                   ops.access
         Unavailable

@@ -11,7 +11,7 @@ from piecework.ops.access import Access
 from piecework.ops.door import ROUTES as ALL_ROUTES
 from piecework.ops.door import serve
 from piecework.ops.kernel_routes import KERNEL
-from piecework.ops.money.payments import OF_ONE_PAYMENT, TooOften
+from piecework.ops.money.asking import OF_ONE_PAYMENT, TooOften
 from tests.support.ops.issuer import Publisher, a_sign_in, token
 from tests.support.ops.requests import an_event
 from tests.support.runtime.runtime_handlers import Context, Lines

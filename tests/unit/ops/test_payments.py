@@ -6,7 +6,8 @@ import re
 import pytest
 
 from piecework.errors import BadRequest, Conflict, Forbidden, NotFound
-from piecework.ops.money.payments import MOST_CALLS, OF_ONE_PAYMENT, PaymentVerbs, TooOften, bounded
+from piecework.ops.money.asking import OF_ONE_PAYMENT, TooOften
+from piecework.ops.money.payments import MOST_CALLS, PaymentVerbs, bounded
 from piecework.ops.records import Records
 from piecework.worker.chain.bounded import BoundedChain
 from piecework.worker.chain.networks import BASE, BASE_SEPOLIA

@@ -8,7 +8,7 @@ import pytest
 from piecework.errors import BadRequest, Conflict, Forbidden, NotFound, Unavailable
 from piecework.extend.executors import Refused
 from piecework.ops.forgetting.tasks import why_needed
-from piecework.ops.money.payments import OF_ONE_PAYMENT, TooOften
+from piecework.ops.money.asking import OF_ONE_PAYMENT, TooOften
 from piecework.ops.money.refunds import RefundVerbs
 from piecework.ops.records import Records
 from piecework.ops.tasks import TaskViews

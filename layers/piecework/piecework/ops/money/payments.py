@@ -15,39 +15,29 @@ from typing import Final
 
 from piecework.edge.roles import Caller
 from piecework.edge.tokens import ANONYMOUS
-from piecework.errors import BadRequest, Conflict, PieceworkError
+from piecework.errors import BadRequest, Conflict
 from piecework.jsons import Json
 from piecework.ops.access import WRITES, require
+from piecework.ops.money.asking import Asking
 from piecework.ops.records import Records, reason_in
 from piecework.ops.verbs import contract_of, only
 from piecework.worker.chain.bounded import BoundedChain
 from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import Chain
-from piecework.worker.errors import WorkerError
 from piecework.worker.payment.doubts import NODE_NEEDED, Doubts, Look, Word, facts_of
 from piecework.worker.payment.settlement import TRANSACTION
-from piecework.worker.rates import Rate, Rates
 
 MOST_CALLS: Final = 60  # of the node for one look: a day of the chain is 22 pages of logs
 LOOK_SECONDS: Final = 12.0  # after which no further call is made; the last one takes 5 s at most
-OF_ONE_PAYMENT: Final = Rate(0.2, 5)  # looks a second, in one environment
-OF_ALL: Final = Rate(1, 10)
 DECISIONS: Final = ("paid", "not_paid")
 TOKEN: Final = re.compile(r"[0-9a-f]{64}")
-
-
-class TooOften(PieceworkError):
-    """The chain's node is asked as often as it may be."""
-
-    code = "rate_limited"
 
 
 class PaymentVerbs:
     """What an operator sees of a payment in doubt, and may say about it."""
 
-    def __init__(self, records: Records, doubts: Callable[[], Doubts], rates: Rates | None = None) -> None:
-        self._records, self._doubts = records, doubts
-        self._rates = rates or Rates(OF_ONE_PAYMENT, OF_ALL)
+    def __init__(self, records: Records, doubts: Callable[[], Doubts]) -> None:
+        self._records, self._doubts, self._asking = records, doubts, Asking()
 
     def evidence(self, caller: Caller, contract_id: str, body: Mapping[str, Json]) -> dict[str, Json]:
         """What the chain says now, what each answer would lead to, and the name of it all; not recorded.
@@ -107,7 +97,7 @@ class PaymentVerbs:
         network = case.contract.network
         if not network.is_testnet and doubts.charging.chain_of(network) is None:
             raise Conflict(NODE_NEEDED)
-        often_enough(self._rates, contract_id)
+        self._asking.count(contract_id)
         return doubts.look_at(case)
 
 
@@ -133,14 +123,6 @@ def _transaction(body: Mapping[str, Json]) -> str | None:
     if not isinstance(transaction, str) or not TRANSACTION.fullmatch(transaction):
         raise BadRequest("with the decision paid, transaction must be a hash: 0x and 64 hex digits")
     return transaction
-
-
-def often_enough(rates: Rates, contract_id: str) -> None:
-    """Count one look. Raises TooOften."""
-    try:
-        rates.count("any payment", contract_id)
-    except WorkerError:
-        raise TooOften("the chain's node is asked too often; wait some seconds") from None
 
 
 def evidence_in(body: Mapping[str, Json]) -> str:

@@ -16,12 +16,12 @@ from piecework.edge.tokens import ANONYMOUS
 from piecework.errors import BadRequest, Conflict
 from piecework.jsons import Json
 from piecework.ops.access import WRITES, require
-from piecework.ops.money.payments import OF_ALL, OF_ONE_PAYMENT, evidence_in, often_enough, override_in
+from piecework.ops.money.asking import Asking
+from piecework.ops.money.payments import evidence_in, override_in
 from piecework.ops.records import Records, reason_in
 from piecework.ops.verbs import contract_of, only
 from piecework.worker.payment.refunding import Refunding, RefundLook, Said
 from piecework.worker.payment.settlement import TRANSACTION
-from piecework.worker.rates import Rates
 from piecework.worker.record.debts import NAME
 
 CHANGED: Final = "the evidence is not what was shown to you any more: look at it again"
@@ -30,9 +30,8 @@ CHANGED: Final = "the evidence is not what was shown to you any more: look at it
 class RefundVerbs:
     """What an operator sees of a refund, and may say about it."""
 
-    def __init__(self, records: Records, refunding: Callable[[], Refunding], rates: Rates | None = None) -> None:
-        self._records, self._refunding = records, refunding
-        self._rates = rates or Rates(OF_ONE_PAYMENT, OF_ALL)
+    def __init__(self, records: Records, refunding: Callable[[], Refunding]) -> None:
+        self._records, self._refunding, self._asking = records, refunding, Asking()
 
     def evidence(self, caller: Caller, contract_id: str, body: Mapping[str, Json]) -> dict[str, Json]:
         """What the chain says now of a transaction that is said to pay a debt back, and its name; not recorded.
@@ -92,7 +91,7 @@ class RefundVerbs:
     def _look(self, contract_id: str, name: str, transaction: str) -> RefundLook:
         refunding = self._refunding()
         debt = refunding.owed(contract_id, name, transaction)
-        often_enough(self._rates, contract_id)
+        self._asking.count(contract_id)
         return refunding.look_at(debt, transaction)
 
 

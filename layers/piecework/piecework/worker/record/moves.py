@@ -24,7 +24,7 @@ class MoneyMove:
 
     contract_id: str
     generation: int
-    version: int  # of the record, so that each change has a row of its own
+    version: int  # of the record, so that each change has a row of its own; 0 beside its versions
     at_ms: int
     state: str
     payment: str
@@ -67,36 +67,29 @@ class MoneyMove:
     @classmethod
     def of_released(cls, owed: LedgerRow) -> Self:
         """The move by which money came under a payment that was given up, and is owed back."""
-        return cls(
-            contract_id=owed.contract_id,
-            generation=owed.generation,
-            version=0,
-            at_ms=owed.at_ms,
-            state="",
-            payment=RELEASED,
-            claim=RELEASED,
-            payer=owed.wallet,
-            atomic=owed.atomic,
-            transaction=owed.transaction,
-            network=owed.network,
-        )
+        return cls._beside(owed, RELEASED, claim=RELEASED)
 
     @classmethod
     def of_refund(cls, refund: Refund) -> Self:
         """The move by which money that was owed back went back, as an operator says it."""
+        return cls._beside(refund, REFUNDED, resolution={**refund.word, "debt": refund.debt})
+
+    @classmethod
+    def _beside(cls, row: LedgerRow | Refund, payment: str, *, claim: str = "", resolution: Json = None) -> Self:
+        """A move that a row of the ledger tells of, beside the versions of the record."""
         return cls(
-            contract_id=refund.contract_id,
-            generation=refund.generation,
+            contract_id=row.contract_id,
+            generation=row.generation,
             version=0,
-            at_ms=refund.at_ms,
+            at_ms=row.at_ms,
             state="",
-            payment=REFUNDED,
-            claim="",
-            payer=refund.wallet,
-            atomic=refund.atomic,
-            transaction=refund.transaction,
-            resolution={**refund.word, "debt": refund.debt},
-            network=refund.network,
+            payment=payment,
+            claim=claim,
+            payer=row.wallet,
+            atomic=row.atomic,
+            transaction=row.transaction,
+            resolution=resolution,
+            network=row.network,
         )
 
     def is_receipt_after(self, before: Execution | None) -> bool:
