@@ -5,7 +5,7 @@
 | `PIECEWORK_POLICY`                        | that file or directory                                          |
 | `PIECEWORK_POLICY_S3` = s3://bucket/key   | that object if the key ends in .yaml or .yml, else that folder  |
 | neither                                   | `policy.yaml` or `policy/` beside the executors, if it is there |
-| no file is found                          | `PIECEWORK_POLICY_DEFAULT`: `secure` (default) or `permissive`  |
+| neither, and there is none beside them    | `PIECEWORK_POLICY_DEFAULT`: `secure` (default) or `permissive`  |
 """
 
 import re
