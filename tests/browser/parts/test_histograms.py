@@ -47,6 +47,27 @@ def test_each_row_falls_into_one_bar_by_its_state(page):
     assert bars[11][0].endswith(": 2 done") and bars[5][0].endswith(": 0")
 
 
+@pytest.mark.parametrize("long", [1, 5, 12, 25, 1_000, 86_399_999])
+def test_what_a_bar_counts_lies_in_the_time_that_its_link_names(page, long):
+    body = """
+      const { render, html } = await import(new URL('render.js', base));
+      const [from, to, times] = values;
+      const href = (begins, ends) => `/${begins}/${ends}`;
+      const came = times.map((ms) => ({ ms, state: 'done' }));
+      render(html`${exports.overTime({ name: 'by time', came, from, to, href })}`, element);
+      return [...element.querySelectorAll('a')].map((bar) => [bar.getAttribute('href'), bar.getAttribute('aria-label')]);"""
+    begins = 1_790_000_000_123
+    times = [begins + at for at in (range(long) if long <= 1_000 else range(0, long, long // 97))]
+    bars = asked(page, "parts/histogram.js", body, begins, begins + long, times)
+
+    counted = 0
+    for href, said in bars:
+        first, end = map(int, href[1:].split("/"))
+        assert int(re.search(r": (\d+) done", said)[1]) == sum(first <= ms < end for ms in times)
+        counted += sum(first <= ms < end for ms in times)
+    assert counted == len(times)
+
+
 def test_bars_stay_between_their_ground_and_their_height(page):
     states = {"cancelled": 1, "done": 97, "failed": 1, "running": 1}  # little beside much is drawn higher than it is
     came = [{"ms": 0, "state": state} for state, many in states.items() for _ in range(many)]

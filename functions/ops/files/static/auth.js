@@ -92,6 +92,7 @@ export async function signOut() {
   set(null);
   document.dispatchEvent(new CustomEvent("pw-signed-out"));
   const untold = await way?.end?.().then(() => "", () => "You are signed out here. The issuer could not be told and may still know this browser: if others use it, close it.");
+  if (untold && asking) toast(untold, "failed"); // a question stands already, since a look met 401 first
   await signIn(untold);
 }
 

@@ -54,7 +54,7 @@ export async function open({ query, show, signal }) {
     if (!signal.aborted) draw();
   }
   let reading = /** @type {Promise<unknown>} */ (Promise.resolve());
-  const inTurn = (/** @type {() => unknown} */ act) => (reading = reading.then(() => signal.aborted || act()));
+  const inTurn = (/** @type {() => unknown} */ act) => (reading = reading.catch(() => null).then(() => signal.aborted || act()));
   const look = again(() => inTurn(() => read((page) => renew(listed, page), "")), AGAIN_MS, signal);
   let isMore = false;
   const more = async () => {

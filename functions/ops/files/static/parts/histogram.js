@@ -41,10 +41,12 @@ function drawn({ parts }, highest) {
 /** How many of what came fell into each of twelve equal stretches, by how they stand.
  * @param {{ name: string, came: { ms: number, state: string }[], from: number, to: number, href?: (from: number, to: number) => string }} asked */
 export function overTime({ name, came, from, to, href }) {
-  const wide = Math.max(1, (to - from) / STRETCHES);
+  const long = Math.max(STRETCHES, to - from); // ms; whole numbers alone, so that a bar and its address agree
+  const edge = (/** @type {number} */ at) => from + Math.ceil((at * long) / STRETCHES);
+  const of = (/** @type {number} */ ms) => Math.min(STRETCHES - 1, Math.max(0, Math.floor(((ms - from) * STRETCHES) / long)));
   const bars = Array.from({ length: STRETCHES }, (_, at) => {
-    const [begins, ends] = [Math.floor(from + at * wide), Math.floor(from + (at + 1) * wide)];
-    const here = came.filter(({ ms }) => Math.min(STRETCHES - 1, Math.max(0, Math.floor((ms - from) / wide))) === at);
+    const [begins, ends] = [edge(at), edge(at + 1)];
+    const here = came.filter(({ ms }) => of(ms) === at);
     const states = [...new Set(here.map(({ state }) => state))].sort();
     const parts = states.map((state) => ({ state, tone: toneOf(state), size: here.filter((each) => each.state === state).length }));
     const counts = parts.map(({ state, size }) => `${size} ${state}`).join(", ") || "0";
