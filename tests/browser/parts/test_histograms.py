@@ -55,7 +55,8 @@ def test_what_a_bar_counts_lies_in_the_time_that_its_link_names(page, long):
       const href = (begins, ends) => `/${begins}/${ends}`;
       const came = times.map((ms) => ({ ms, state: 'done' }));
       render(html`${exports.overTime({ name: 'by time', came, from, to, href })}`, element);
-      return [...element.querySelectorAll('a')].map((bar) => [bar.getAttribute('href'), bar.getAttribute('aria-label')]);"""
+      const links = [...element.querySelectorAll('a')];
+      return links.map((bar) => [bar.getAttribute('href'), bar.getAttribute('aria-label')]);"""
     begins = 1_790_000_000_123
     times = [begins + at for at in (range(long) if long <= 1_000 else range(0, long, long // 97))]
     bars = asked(page, "parts/histogram.js", body, begins, begins + long, times)
