@@ -141,8 +141,14 @@ class _Node:
         if seen is None:
             return None
         status = "0x0" if seen.kind == "reverted" else "0x1"
-        block = hex(_block_at(seen.mined_at))
-        return {"transactionHash": hash_, "blockNumber": block, "status": status, "logs": _events(seen)}
+        block = _block_at(seen.mined_at)
+        place = {"blockNumber": hex(block), "transactionIndex": hex(self._index(seen, block))}
+        return {"transactionHash": hash_, **place, "status": status, "logs": _events(seen)}
+
+    def _index(self, seen: Transaction, block: int) -> int:
+        """The transaction's place in its block: in the order of time, and of what came at once, the first first."""
+        beside = [one for one in self.transactions if _block_at(one.mined_at) == block]
+        return [one.hash for one in sorted(beside, key=lambda one: one.mined_at)].index(seen.hash)
 
     def _call(self, call: Mapping[str, str], block: str) -> str:
         payer, nonce = "0x" + call["data"][34:74], "0x" + call["data"][74:]

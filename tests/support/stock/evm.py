@@ -110,7 +110,8 @@ class Stack:
         except Exception:  # noqa: BLE001  # unknown to the node, in whatever words it says so
             return None
         logs = [_log(log) for log in receipt["logs"]]
-        return {"blockNumber": hex(receipt["blockNumber"]), "status": hex(receipt["status"]), "logs": logs}
+        numbers = {name: hex(receipt[name]) for name in ("blockNumber", "transactionIndex", "status")}
+        return {**numbers, "logs": logs}
 
     def _call(self, call: dict[str, str], block: str) -> str:
         return "0x" + bytes(self.web3.eth.call({"to": call["to"], "data": call["data"]}, int(block, 16))).hex()

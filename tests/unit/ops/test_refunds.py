@@ -202,6 +202,35 @@ def test_a_transaction_that_is_older_than_the_payment_never_counts(bench):
         bench.say(transaction, override=bench.name)
 
 
+@pytest.mark.parametrize(
+    ("place", "seconds", "verdict"),
+    [(1, 0, "shown"), (-1, 0, "otherwise"), (None, 0, "unknown"), (0, 0, "unknown"), (-1, 2, "shown")],
+)
+def test_of_one_block_the_place_in_it_tells_which_is_older(bench, place, seconds, verdict):
+    transactions = bench.stage.stub.ledger.transactions
+    paid, sent = bench.standing.settlement.receipt["transaction"], bench.send()
+    transactions[sent].mined_at = transactions[paid].mined_at + seconds
+    chain_of = bench.refunding.chain_of
+    places = {paid: 7, sent: None if place is None else 7 + place}
+    bench.refunding.__dict__["chain_of"] = lambda network: Placed(chain_of(network), places)
+    shown = bench.evidence(sent)
+
+    assert shown["chain"]["verdict"] == verdict and shown["can_be_overridden"] is (verdict == "unknown")
+    assert (shown["chain"]["block"] == shown["chain"]["payments_block"]) is (seconds == 0)
+    if verdict != "shown":
+        with pytest.raises(Conflict, match="older than the payment"):
+            bench.say(sent)
+        assert bench.standing.owes_refund
+
+
+def test_the_local_chain_tells_the_place_in_a_block_as_well(bench):
+    transactions = bench.stage.stub.ledger.transactions
+    paid, sent = bench.standing.settlement.receipt["transaction"], bench.send()
+    transactions[sent].mined_at = transactions[paid].mined_at  # of what came at once, the first comes first
+
+    assert bench.evidence(sent)["chain"]["verdict"] == "shown"
+
+
 def test_the_payment_itself_is_no_refund(bench):
     with pytest.raises(Conflict, match="the transaction that paid"):
         bench.evidence(bench.standing.settlement.receipt["transaction"])
@@ -364,6 +393,19 @@ def test_on_a_test_network_without_a_node_only_an_override_says_it(stub):
     assert bench.say(NO_HASH, override=bench.name)["refund"]["by"] == "override"
 
 
+class Placed:
+    """A node that says these places in a block."""
+
+    def __init__(self, chain, places):
+        self.chain, self.places = chain, places
+
+    def latest(self):
+        return self.chain.latest()
+
+    def receipt(self, transaction, seconds=0.0):
+        return replace(self.chain.receipt(transaction), index=self.places[transaction])
+
+
 class Node:
     """A node that shows one receipt of many logs."""
 
@@ -374,7 +416,7 @@ class Node:
         return Block(50, 1_800_000_000)
 
     def receipt(self, transaction, seconds=0.0):
-        return Receipt(True, self.logs, 49) if transaction in self.of else None
+        return Receipt(True, self.logs, 49, self.of.index(transaction)) if transaction in self.of else None
 
 
 def test_transfers_of_one_transaction_are_added_up_and_what_makes_no_sense_is_none(bench):
@@ -392,7 +434,7 @@ def test_transfers_of_one_transaction_are_added_up_and_what_makes_no_sense_is_no
         moved(5, topics=(TRANSFER, sender, payer, payer)), moved(5, topics=()),
     )  # fmt: skip
     paid = bench.standing.settlement.receipt["transaction"]
-    bench.refunding.__dict__["chain_of"] = lambda network: Node(*logs, of=(NO_HASH, paid))
+    bench.refunding.__dict__["chain_of"] = lambda network: Node(*logs, of=(paid, NO_HASH))
 
     chain = bench.evidence(NO_HASH)["chain"]
     assert (chain["verdict"], chain["atomic"], chain["from"]) == ("shown", "5000000", ["0x" + "99" * 20])

@@ -15,7 +15,7 @@ from piecework.errors import SettingsError, Unavailable
 from piecework.worker.backends import chain_of
 from piecework.worker.chain.exchange import BODY_LIMIT, Answer, Endpoint, Interrupted, NotSent
 from piecework.worker.chain.networks import BASE
-from piecework.worker.chain.rpc import Block, ChainUnavailable, RpcChain
+from piecework.worker.chain.rpc import Block, ChainUnavailable, Receipt, RpcChain
 from piecework.worker.errors import WorkerError
 from piecework.worker.payment.cdp import CdpKey, cdp_authenticator, token
 from piecework.worker.payment.facilitator import CredentialsMissing, HttpFacilitator, Kinds, SupportedKinds
@@ -349,6 +349,15 @@ class TestChainClient:
         for result in (None, {"blockNumber": None, "status": "0x1", "logs": []}):
             with self.chain_of(result) as server:
                 assert RpcChain(server.url).receipt(HASH) is None
+
+    @pytest.mark.parametrize(
+        ("said", "index"),
+        [({"transactionIndex": "0x1f"}, 31), ({"transactionIndex": "0x0"}, 0), ({}, None)]
+        + [({"transactionIndex": wrong}, None) for wrong in (None, 3, "3", "0x", "0x" + "f" * 64, [])],
+    )
+    def test_a_receipt_has_its_place_in_the_block_and_counts_without_it(self, said, index):
+        with self.chain_of({"blockNumber": "0x12", "status": "0x1", "logs": [], **said}) as server:
+            assert RpcChain(server.url).receipt(HASH) == Receipt(True, (), 18, index)
 
     def test_logs_that_were_taken_back_do_not_count(self):
         log = {"address": "0xA", "topics": ["0xB"], "data": "0x", "transactionHash": "0xC", "removed": True}

@@ -61,11 +61,12 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A transaction that is in a block: did it succeed, its events, and the block's number."""
+    """A transaction that is in a block: did it succeed, its events, the block's number, and its place in the block."""
 
     succeeded: bool
     logs: tuple[Log, ...]
     block: int = 0
+    index: int | None = None  # None where the node does not tell it
 
 
 class Chain(Protocol):
@@ -118,7 +119,7 @@ class RpcChain:
         if receipt.get("blockNumber") is None:  # some nodes answer for what is not in a block yet
             return None
         succeeded, block = _quantity(receipt.get("status")) == 1, _quantity(receipt["blockNumber"], LAST_BLOCK)
-        return Receipt(succeeded, tuple(_logs(receipt.get("logs"))), block)
+        return Receipt(succeeded, tuple(_logs(receipt.get("logs"))), block, _place(receipt.get("transactionIndex")))
 
     def nonce_spent(self, asset: str, payer: str, nonce: str, block: int) -> bool:
         data = AUTHORIZATION_STATE + word(payer) + word(nonce)
@@ -191,6 +192,14 @@ def _lower(value: Json) -> str:
     if not isinstance(value, str):
         raise ChainUnavailable("the node's answer makes no sense")
     return value.lower()
+
+
+def _place(value: Json) -> int | None:
+    """A place in a block; None for what makes no sense, since a payment counts without it."""
+    try:
+        return _quantity(value, LAST_BLOCK)
+    except ChainUnavailable:
+        return None
 
 
 def _quantity(value: Json, most: int | None = None) -> int:

@@ -9,7 +9,8 @@
     | it moved what is owed, in USDC, to the wallet that paid, after the payment   | shown     | yes              |
     | it moved another amount to that wallet, or nothing; it failed; it is older   | otherwise | never            |
     | nothing: it does not answer, or no block that it knows holds the transaction | unknown   | by an override   |
-    | it moved what is owed, but where the payment stands is not known             | unknown   | by an override   |
+    | it moved what is owed; where the payment stands is not known, or both stand  | unknown   | by an override   |
+    |   in one block and the node does not tell their places in it                 |           |                  |
 
 Real money is not looked at without a node, so that nobody says a word of it either. A test network has no node: nothing
 is known there.
@@ -86,12 +87,13 @@ class RefundLook:
             return "unknown", self.silence or NOT_THERE
         if not receipt.succeeded:
             return "otherwise", FAILED
-        if self.seen.paid and receipt.block < self.seen.paid.block:
+        is_older = _is_older(receipt, self.seen.paid)
+        if is_older:
             return "otherwise", OLDER
         moved = sum(atomic for _, atomic in self.transfers)
         if moved != self.debt.row.atomic:
             return "otherwise", ANOTHER.format(moved=moved, owed=self.debt.row.atomic) if moved else NOTHING
-        return ("shown", WHOLE) if self.seen.paid else ("unknown", AGE_NOT_KNOWN)
+        return ("unknown", AGE_NOT_KNOWN) if is_older is None else ("shown", WHOLE)
 
     @cached_property
     def transfers(self) -> list[tuple[str, int]]:
@@ -217,6 +219,17 @@ def _seen(chain: Chain, debt: Debt, transaction: str) -> tuple[Seen | None, str]
     except ChainUnavailable:
         return None, NO_NODE
     return Seen(latest, receipt, paid), ""
+
+
+def _is_older(receipt: Receipt, paid: Receipt | None) -> bool | None:
+    """Whether a transaction stands before the payment; None if that is not known."""
+    if paid is None:
+        return None
+    if receipt.block != paid.block:
+        return receipt.block < paid.block
+    if receipt.index is None or paid.index is None or receipt.index == paid.index:
+        return None
+    return receipt.index < paid.index
 
 
 def _transfers(receipt: Receipt, network: Network, wallet: str) -> list[tuple[str, int]]:
