@@ -29,6 +29,7 @@ from tests.support.worker.stage import BODY, Stage, stub_facilitator
 WHY = {"reason": "paid back on Monday"}
 NOTHING_SEEN = "0" * 64
 NO_HASH = "0x" + "ab" * 32
+NEWEST = {"method": "eth_getBlockByNumber", "params": ["latest", False]}
 TREASURY = "0x" + "77" * 20
 
 
@@ -221,6 +222,21 @@ def test_of_one_block_the_place_in_it_tells_which_is_older(bench, place, seconds
         with pytest.raises(Conflict, match="older than the payment"):
             bench.say(sent)
         assert bench.standing.owes_refund
+
+
+def test_in_the_newest_block_a_transfer_back_counts_as_a_payment_does(bench):
+    stage = bench.stage
+    contract = stage.contract("upfront")
+    stage.post(contract, BODY, stage.pay(contract))
+    stage.work_off()
+    settlement = stage.standing(contract).settlement
+    sent = bench.send()
+
+    newest = int(stage.stub.ledger.rpc(NEWEST)["result"]["number"], 16)
+    paid = stage.worker.charging.chain_of(BASE).receipt(settlement.receipt["transaction"])
+    assert (settlement.status, paid.block) == ("settled", newest)
+    chain = bench.evidence(sent)["chain"]
+    assert (chain["verdict"], chain["block"]) == ("shown", newest)
 
 
 def test_the_local_chain_tells_the_place_in_a_block_as_well(bench):

@@ -12,6 +12,9 @@
     | it moved what is owed; where the payment stands is not known, or both stand  | unknown   | by an override   |
     |   in one block and the node does not tell their places in it                 |           |                  |
 
+No depth is asked for, as with payments: a transaction counts as soon as a block holds it, and a block that the chain
+drops afterwards is not noticed.
+
 Real money is not looked at without a node, so that nobody says a word of it either. A test network has no node: nothing
 is known there.
 
