@@ -100,6 +100,14 @@ def test_several_labels_must_all_match_and_are_all_counted_before_a_cancel(desk,
     assert (both.status, one.status) == ("cancelled", "running")
 
 
+def test_two_labels_of_one_name_are_refused_and_nothing_can_be_cancelled_by_them(desk, open_console, watch):
+    watch.allow("400")
+    page = open_console(f"/executions?label=team:{desk.mark}&label=team:other")
+
+    expect(page.get_by_role("alert")).to_contain_text("the label 'team' is given more than once")
+    expect(page.get_by_role("button", name="Cancel these…")).to_be_disabled()
+
+
 def test_many_are_cancelled_once_their_number_is_typed_in(desk, open_console):
     label = f"batch:{desk.mark}"
     made = [desk.create("shop", labels={"batch": desk.mark}) for _ in range(3)]

@@ -8,15 +8,16 @@ VIEWER, OPERATOR = (Caller(role.value, frozenset({role}), is_limited=True) for r
 NOBODY = Caller("agent-1", frozenset({Role.AGENT}), is_limited=True)
 
 
-def an_event(path: str, *, method: str = "GET", token: str = "", query: dict[str, str] | None = None, **members: Any):
-    """A proxy event whose resource passes every path on."""
+def an_event(path: str, *, method: str = "GET", token: str = "", query: dict[str, Any] | None = None, **members: Any):
+    """A proxy event whose resource passes every path on; a parameter with a list is sent once for each of it."""
     return {
         "resource": "/{proxy+}",
         "path": f"/base{path}",  # a domain's own base path stands before it
         "httpMethod": method,
         "headers": {"Authorization": f"Bearer {token}"} if token else None,
         "pathParameters": {"proxy": path.removeprefix("/")},
-        "queryStringParameters": query,
+        "multiValueQueryStringParameters": query
+        and {name: given if isinstance(given, list) else [given] for name, given in query.items()},
         "requestContext": {"requestId": "r"},
         "body": None,
         "isBase64Encoded": False,

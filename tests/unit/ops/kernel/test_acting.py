@@ -264,6 +264,23 @@ def test_many_are_cancelled_once_their_count_is_confirmed(ops):
         assert ops.ask("operator", "POST", path, body).status == 400, body
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"labels": {"team": "a", "team": "b"}}',
+        '{"labels": {"team": "a"}, "labels": {"team": "b"}}',
+        '{"labels": {"team": "b", "t\\u0065am": "b"}, "confirm": 1}',
+        '{"agent_id": "other", "agent_id": "desk"}',
+    ],
+)
+def test_nobody_is_cancelled_by_a_filter_that_says_two_things(ops, text):
+    made = ops.desk.create("desk", labels={"team": "b"})
+
+    refused = ops.ask("operator", "POST", f"{KERNEL}/executions/cancel", text)
+    assert (refused.status, refused.body["code"]) == (400, "bad_request")
+    assert "more than once" in refused.body["error"] and ops.desk.status(made) == "pending"
+
+
 def test_a_new_execution_keeps_its_input_to_the_digit(ops):
     text = '{"agent_id": "desk", "input": {"n": 12345678901234567890123}, "labels": {"team": "b"}}'
 

@@ -77,6 +77,8 @@ def test_filters_and_pages_of_executions(ops):
     [
         ("/executions", {"status": "dead"}),
         ("/executions", {"label": "no-colon"}),
+        ("/executions", {"label": ["a:1", "a:2"]}),
+        ("/executions", {"label": ["a:1", "b:1", "a:1"]}),
         ("/executions", {"limit": "0"}),
         ("/executions", {"limit": "201"}),
         ("/executions", {"limit": "51", "include": "reasons"}),

@@ -92,7 +92,7 @@ function view(asked, listed, more, look, begin) {
   return html`<h1>Executions</h1>${filters(asked)}
     <p class="quiet">The newest are looked at again every ${AGAIN_MS / 1_000} s while this page is visible${pages > 1 ? "; those below the first 50 are as they were when they were loaded" : ""}.</p>
     ${can("operator", "client") ? html`<p class="verbs"><button type="button" class="main" @click=${begin}>New execution…</button>
-      <button type="button" class="grave" @click=${() => cancelMany(asked, look)} ?disabled=${!isCancellable(asked)}
+      <button type="button" class="grave" @click=${() => cancelMany(asked, look)} ?disabled=${!pages || !isCancellable(asked)}
       aria-describedby="many">Cancel these…</button><span class="hint" id="many">${isCancellable(asked) ? "" : "To cancel many, choose an open status, an agent or a label, and no time."}</span></p>` : null}
     ${rows.length > 1 ? byTime(rows, asked) : null}
     ${rows.length ? table({ name: "Executions", heads: ["execution", "status", "agent", "waits for, or failed", "labels", "created", "last change"], key: (row) => row.id,

@@ -14,7 +14,17 @@ from piecework.kernel.model.ports.executions import Filter
 from piecework.kernel.service.bulk import COUNTED, OPEN
 from piecework.kernel.wire.views import execution_body, pause_body
 from piecework.ops.door import Asked
-from piecework.ops.kernel.asking import acting, answered, labels, members, status_of, switch, text, whole
+from piecework.ops.kernel.asking import (
+    acting,
+    answered,
+    check_said_once,
+    labels,
+    members,
+    status_of,
+    switch,
+    text,
+    whole,
+)
 from piecework.ops.records import reason_in
 
 if TYPE_CHECKING:
@@ -77,10 +87,11 @@ class KernelActs:
         """The answer of POST /ops/kernel/executions/cancel: counts; with that count confirmed, some of them end.
 
         Raises:
-            BadRequest: no filter is given, or one has no meaning.
+            BadRequest: no filter is given, one has no meaning, or one is given more than once.
             CountChanged: another number was confirmed.
         """
         body = members(asked.request, "status", "agent_id", "labels", "cursor", "confirm")
+        check_said_once(asked.request)
         which = Filter(status_of(text(body, "status")), text(body, "agent_id"), labels(body))
         if which.status not in (None, *OPEN):
             raise BadRequest(f"status must be one of {', '.join(OPEN)}")

@@ -58,6 +58,12 @@ def members(request: Request, *allowed: str) -> dict[str, Json]:
     return {name: given for name, given in value.items() if given is not None}
 
 
+def check_said_once(request: Request) -> None:
+    """Raises BadRequest where an object of a body names a member more than once; `members` has read it, and takes the
+    last one, as the kernel door does."""
+    _ONCE.raw_decode(request.body().decode("utf-8").strip() or "{}")
+
+
 def text(body: Mapping[str, Json], name: str, *, is_needed: bool = False) -> str:
     """A member that is an id or a cursor; empty when it is not given.
 
@@ -106,16 +112,34 @@ def status_of(given: str) -> Status | None:
 
 
 def labels_asked(pairs: list[str]) -> dict[str, Json]:
-    """The labels of a filter, each written `key:value`. Raises BadRequest."""
+    """The labels of a filter, each written `key:value`. Raises BadRequest, also for a key that is given again."""
     found: dict[str, Json] = {}
     for pair in pairs:
         key, parted, value = pair.partition(":")
         if not key or not parted or len(pair) > ID_BYTES * 2:
             raise BadRequest("label must read key:value")
+        if key in found:
+            raise _said_again("label", key)
         found[key] = value
     if len(found) > MOST_LABELS:
         raise BadRequest(f"there are over {MOST_LABELS} labels")
     return found
+
+
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _said_again("member", name)
+        found[name] = value
+    return found
+
+
+def _said_again(what: str, name: str) -> BadRequest:
+    return BadRequest(f"the {what} {name[:40]!r} is given more than once")
+
+
+_ONCE: Final = json.JSONDecoder(object_pairs_hook=_once)
 
 
 def _value(raw: bytes) -> Json:
