@@ -5,7 +5,6 @@ baselines and the libraries of all of them. The virtual environment itself is no
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,14 +14,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from local.gateway.lambdas.variables import ROOT
 
-BESIDE: Final = (  # of the runtime itself and the baselines, and an extra of ours
-    *("awslambdaric", "aws-lambda-powertools", "boto3", "fastapi", "jsonschema", "mangum", "pydantic"),
-    "cryptography",
-)
+# of the runtime itself and the baselines
+BESIDE: Final = ("awslambdaric", "aws-lambda-powertools", "boto3", "fastapi", "jsonschema", "mangum", "pydantic")
 OWN: Final = ("layers/piecework/piecework", "layers/executors")
-REQUIREMENT_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 STAMP: Final = "libraries.txt"
 
 
@@ -44,12 +43,12 @@ class Scratch:
 
 
 def libraries(root: Path = ROOT) -> tuple[str, ...]:
-    """The packages that a tree's layers ask for, and those of the contenders."""
+    """The requirements of a tree's layers, with their extras, and those of the contenders."""
     lines = (
         line for file in (root / "layers").glob("*/requirements.in") for line in file.read_text("utf-8").splitlines()
     )
-    asked = (found.group() for line in lines if (found := REQUIREMENT_NAME.match(line)))
-    return (*BESIDE, *sorted(set(asked)))
+    asked = (line.partition("#")[0].strip() for line in lines)
+    return (*BESIDE, *sorted({line for line in asked if line and not line.startswith("-")}))
 
 
 def prepare(folder: Path, root: Path = ROOT) -> Scratch:
@@ -68,20 +67,24 @@ def prepare(folder: Path, root: Path = ROOT) -> Scratch:
     return scratch
 
 
-def closure(names: Iterable[str]) -> Mapping[str, metadata.Distribution]:
-    """The installed distributions behind these names and all they require."""
+def closure(requirements: Iterable[str]) -> Mapping[str, metadata.Distribution]:
+    """The installed distributions that these requirements name, and all that those need, by canonical name.
+
+    An extra counts where it is asked for (`pyjwt[crypto]`). A marker that is not true here leaves a requirement out.
+    """
     found: dict[str, metadata.Distribution] = {}
-    waiting = list(names)
+    waiting = [(Requirement(line), frozenset({""})) for line in requirements]
+    seen: set[tuple[str, frozenset[str]]] = set()
     while waiting:
-        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
-        if name in found:
+        asked, extras = waiting.pop()
+        if asked.marker and not any(asked.marker.evaluate({"extra": extra}) for extra in extras):
             continue
-        try:
-            found[name] = metadata.distribution(name)
-        except metadata.PackageNotFoundError:
-            continue  # a requirement of another platform or Python
-        needed = (line for line in found[name].requires or () if "extra ==" not in line)
-        waiting.extend(match.group() for line in needed if (match := REQUIREMENT_NAME.match(line)))
+        name, wanted = canonicalize_name(asked.name), frozenset({"", *asked.extras})
+        if (name, wanted) in seen:
+            continue
+        seen.add((name, wanted))
+        found[name] = metadata.distribution(name)
+        waiting.extend((Requirement(line), wanted) for line in found[name].requires or ())
     return found
 
 

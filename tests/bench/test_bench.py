@@ -150,3 +150,9 @@ def test_contenders_have_every_package_that_the_layers_ask_for():
     ]
 
     assert set(asked) <= scratch.closure(scratch.libraries()).keys()
+
+
+def test_an_extra_brings_its_packages_only_where_it_is_asked_for():
+    assert "pycryptodome" in scratch.closure(["eth-hash[pycryptodome]"])
+    assert "pycryptodome" not in scratch.closure(["eth-hash"])
+    assert "cryptography" in scratch.closure(["boto3", "pyjwt", "pyjwt[crypto]"])
