@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -168,8 +167,6 @@ def _joined(parts: Iterator[Samples]) -> Samples:
 
 @contextmanager
 def _aws() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = int(listener.getsockname()[1])
-    with embedded_aws(port) as endpoint:
+    with embedded_aws() as endpoint:
         provision(deployed(), endpoint)
         yield endpoint

@@ -12,6 +12,7 @@ from typing import IO, Any, Final
 
 from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import ROOT
+from local.ports import HOST, held_port
 from local.template import REGION, Template
 
 PROGRAM: Final = ROOT / ".venv-ministack" / "bin" / "uvicorn"
@@ -39,30 +40,31 @@ class NotStarted(Exception):
 
 
 @contextlib.contextmanager
-def embedded_aws(port: int, log: IO[Any] | int = subprocess.DEVNULL) -> Iterator[str]:
-    """Run the embedded AWS on a loopback port with its data in memory; yields its endpoint URL.
+def embedded_aws(port: int = 0, log: IO[Any] | int = subprocess.DEVNULL) -> Iterator[str]:
+    """Run the embedded AWS on a loopback port, 0 for a free one, with its data in memory; yields its endpoint URL.
 
     Raises:
         NotStarted: it is not installed, or does not answer.
     """
     if not PROGRAM.exists():
         raise NotStarted(f"{PROGRAM.relative_to(ROOT)} is missing: `make run` sets it up")
-    variables = {
-        **os.environ,
-        **CREDENTIALS,
-        "GATEWAY_PORT": str(port),  # as it stands in the addresses that it tells
-        "LOG_LEVEL": "WARNING",
-    }
-    command = (str(PROGRAM), "ministack.app:app", "--host", "127.0.0.1", "--port", str(port), *OPTIONS)
-    process = subprocess.Popen(
-        dying_with_parent("exec", *command), env=variables, stdout=log, stderr=log, start_new_session=True
-    )
-    endpoint = f"http://127.0.0.1:{port}"
-    try:
-        wait_until_answers(f"{endpoint}/_ministack/health", process)
-        yield endpoint
-    finally:
-        stop(process)
+    with held_port() if port == 0 else contextlib.nullcontext(port) as own:
+        variables = {
+            **os.environ,
+            **CREDENTIALS,
+            "GATEWAY_PORT": str(own),  # as it stands in the addresses that it tells
+            "LOG_LEVEL": "WARNING",
+        }
+        command = (str(PROGRAM), "ministack.app:app", "--host", HOST, "--port", str(own), *OPTIONS)
+        process = subprocess.Popen(
+            dying_with_parent("exec", *command), env=variables, stdout=log, stderr=log, start_new_session=True
+        )
+        endpoint = f"http://{HOST}:{own}"
+        try:
+            wait_until_answers(f"{endpoint}/_ministack/health", process)
+            yield endpoint
+        finally:
+            stop(process)
 
 
 def wait_until_answers(url: str, process: subprocess.Popen[Any]) -> None:

@@ -17,7 +17,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
@@ -95,9 +94,7 @@ def _endpoint() -> Iterator[str]:
     if given := os.environ.get("AWS_ENDPOINT_URL"):
         yield given
         return
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = int(listener.getsockname()[1])
-    with aws.embedded_aws(port) as endpoint:
+    with aws.embedded_aws() as endpoint:
         yield endpoint
 
 

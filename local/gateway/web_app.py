@@ -1,9 +1,9 @@
 """Functions that are web applications under the Lambda Web Adapter: one process, whose answers are streamed."""
 
 import asyncio
+import contextlib
 import json
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -16,6 +16,7 @@ from local.die_with_parent import dying_with_parent
 from local.gateway import edge
 from local.gateway.events import Call
 from local.gateway.routes import Function
+from local.ports import HOST, held_port
 
 WRAPPER: Final = "AWS_LAMBDA_EXEC_WRAPPER"
 READINESS_PATH: Final = "AWS_LWA_READINESS_CHECK_PATH"
@@ -40,6 +41,7 @@ class WebApp:
         self._starting = asyncio.Lock()
         self._is_ready = False
         self._url = ""
+        self._held = contextlib.ExitStack()  # its port
         self._http = httpx.AsyncClient(timeout=STREAM_SECONDS, limits=UNLIMITED, trust_env=False)
 
     async def open(self) -> None:
@@ -51,6 +53,7 @@ class WebApp:
     async def close(self) -> None:
         """End the process."""
         await self._http.aclose()
+        self._held.close()
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
@@ -80,9 +83,9 @@ class WebApp:
         return response
 
     async def _start(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        self._url, self._is_ready = f"http://127.0.0.1:{port}", False
+        self._held.close()
+        port = self._held.enter_context(held_port())
+        self._url, self._is_ready = f"http://{HOST}:{port}", False
         folders = os.pathsep.join((str(Path(sys.executable).parent), self._variables.get("PATH", os.defpath)))
         script = self._function.folder / self._function.handler
         self._process = await asyncio.create_subprocess_exec(

@@ -32,7 +32,7 @@ from local.template import Template
 from tests.browser.chromium import LEFT_OUT, REQUIRED, find_chromium
 from tests.browser.kernel import KernelDoor, policy_in, start_kernel
 from tests.browser.seeds import Seeded, seed
-from tests.support.machine import Aws, Gateways, RunningGateway, free_port
+from tests.support.machine import Aws, Gateways, RunningGateway
 from tests.support.worker.stage import stub_facilitator
 
 DOORS = {"DeployWorkerDoor": "true", "DeployKernelDoor": "true", "DeployConsole": "true"}
@@ -111,7 +111,7 @@ def chromium() -> str:
 def console(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """The door, over an embedded AWS of its own with seeded data."""
     template = Template.load(ROOT / "template.yaml", DOORS)
-    with aws.embedded_aws(free_port()) as endpoint, stub_facilitator() as facilitator:
+    with aws.embedded_aws() as endpoint, stub_facilitator() as facilitator:
         aws.provision(template, endpoint)
         emulated = Aws(endpoint, template)
         gateways = Gateways(emulated, tmp_path_factory.mktemp("browser"))

@@ -75,8 +75,3 @@ def drip(handler):
             handler.wfile.write(b" ")
         except OSError:
             return
-
-
-def a_closed_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]

@@ -167,12 +167,6 @@ def wait_until(true: Any, seconds: float = START_SECONDS) -> None:
         time.sleep(0.02)
 
 
-def free_port() -> int:
-    """A loopback port nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def free_base() -> int:
     """The first of ten ports in a row that nobody listens on, below those that the system hands out by itself."""
     for _ in range(100):
@@ -251,7 +245,7 @@ class Gateways:
 def embedded_aws() -> Iterator[Aws]:
     """An embedded AWS on a free port, with the template's table and bucket; made once per session."""
     template = Template.load(ROOT / "template.yaml", {"DeployWorkerDoor": "true", "DeployKernelDoor": "true"})
-    with aws.embedded_aws(free_port()) as endpoint:
+    with aws.embedded_aws() as endpoint:
         aws.provision(template, endpoint)
         yield Aws(endpoint, template)
 
@@ -273,7 +267,7 @@ def gateway(gateways: Gateways) -> Gateways:
 @pytest.fixture(scope="module")
 def own_gateway(embedded_aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateways]:
     """A factory of gateways over an embedded AWS of the module's own: nobody else's take messages from its queues."""
-    with aws.embedded_aws(free_port()) as endpoint:
+    with aws.embedded_aws() as endpoint:
         aws.provision(embedded_aws.template, endpoint)
         made = Gateways(Aws(endpoint, embedded_aws.template), tmp_path_factory.mktemp("own"))
         yield made

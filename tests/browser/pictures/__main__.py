@@ -32,7 +32,7 @@ from tests.browser.chromium import find_chromium
 from tests.support import aws_calls
 from tests.support.fakes import FakeClock
 from tests.support.kernel.desk import Work
-from tests.support.machine import HTTP_SECONDS, Aws, Gateways, RunningGateway, free_port
+from tests.support.machine import HTTP_SECONDS, Aws, Gateways, RunningGateway
 from tests.support.runtime.requests import a_scripted_request, an_execute_request, execute
 from tests.support.runtime.verification import a_candidate, a_verify_body
 from tests.support.served.kernel import ServedDesk
@@ -90,7 +90,7 @@ def main() -> None:
     template = Template.load(ROOT / "template.yaml", DOORS)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        endpoint = stack.enter_context(aws.embedded_aws(free_port()))
+        endpoint = stack.enter_context(aws.embedded_aws())
         facilitator = stack.enter_context(StubFacilitator(ledger=Ledger()))
         aws.provision(template, endpoint)
         emulated = Aws(endpoint, template)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from local.ports import held_port
 from piecework.worker.errors import WorkerError
 from piecework.worker.payment.facilitator import HttpFacilitator
-from tests.support.http_servers import a_closed_port, cut, hang, serving
+from tests.support.http_servers import cut, hang, serving
 from tests.support.quiet import QuietLog
 from tests.support.worker.payments import SEEKER, a_payment, some_terms
 
@@ -94,8 +95,8 @@ def test_a_provider_that_does_not_answer_cannot_be_reached(script):
 
 
 def test_a_provider_that_cannot_be_connected_to_cannot_be_reached():
-    with pytest.raises(WorkerError) as caught:
-        HttpFacilitator(f"http://127.0.0.1:{a_closed_port()}").supported()
+    with held_port() as closed, pytest.raises(WorkerError) as caught:
+        HttpFacilitator(f"http://127.0.0.1:{closed}").supported()
 
     assert SILENT in caught.value.message
 

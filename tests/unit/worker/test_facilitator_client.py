@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from local.ports import held_port
 from piecework.errors import SettingsError, Unavailable
 from piecework.worker.backends import chain_of
 from piecework.worker.chain.exchange import BODY_LIMIT, Answer, Endpoint, Interrupted, NotSent
@@ -21,7 +22,7 @@ from piecework.worker.payment.cdp import CdpKey, cdp_authenticator, token
 from piecework.worker.payment.facilitator import CredentialsMissing, HttpFacilitator, Kinds, SupportedKinds
 from piecework.worker.payment.settlement import classify
 from piecework.worker.settings import WorkerSettings
-from tests.support.http_servers import a_closed_port, cut, cut_in_the_middle, drip, hang, serving
+from tests.support.http_servers import cut, cut_in_the_middle, drip, hang, serving
 from tests.support.quiet import QuietLog
 from tests.support.servers import CERTIFICATE, NAME
 from tests.support.worker.contracts import SETTINGS
@@ -175,9 +176,10 @@ class TestSettle:
         assert isinstance(settled_by(script), Interrupted)
 
     def test_a_refused_connection_is_not_sent(self):
-        facilitator = HttpFacilitator(f"http://127.0.0.1:{a_closed_port()}")
+        with held_port() as closed:
+            settled = HttpFacilitator(f"http://127.0.0.1:{closed}").settle(PAYMENT, TERMS, 5)
 
-        assert facilitator.settle(PAYMENT, TERMS, 5) == NotSent("ConnectionRefusedError")
+        assert settled == NotSent("ConnectionRefusedError")
 
     def test_an_unknown_name_is_not_sent(self):
         settled = HttpFacilitator(f"https://{'a' * 64}.invalid").settle(PAYMENT, TERMS, 5)  # fails before any look-up
@@ -217,9 +219,10 @@ class TestSettle:
         assert NAME == "evidence.test"
 
     def test_proxies_of_the_environment_are_not_used(self, monkeypatch):
-        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{a_closed_port()}")
+        with held_port() as closed:
+            monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed}")
 
-        assert settled_by((200, {"success": True})) == Answer(200, {"success": True})
+            assert settled_by((200, {"success": True})) == Answer(200, {"success": True})
 
     @pytest.mark.parametrize("url", ["http://facilitator.example", "ftp://127.0.0.1", "facilitator", ""])
     def test_a_facilitator_is_spoken_to_in_secret(self, url):

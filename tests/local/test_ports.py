@@ -1,0 +1,21 @@
+"""Ports that are held for servers which are about to start."""
+
+import socket
+import sys
+
+import pytest
+
+from local.ports import HOST, held_port
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not let a server listen beside it")
+def test_a_held_port_is_a_servers_and_nobody_elses():
+    with held_port() as port:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((HOST, port), timeout=5)
+        with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+            stranger.bind((HOST, port))
+
+        with socket.create_server((HOST, port)) as server, socket.create_connection((HOST, port), timeout=5):
+            taken, _ = server.accept()
+            taken.close()
