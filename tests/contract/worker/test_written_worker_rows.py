@@ -20,6 +20,7 @@ from piecework.worker.store.executions_table import from_item, to_item
 from tests.support.worker.door_fakes import FakeExecutions
 from tests.support.worker.stage import BODY, Stage, score, stub_facilitator
 
+PRICE = 5_000_000  # 5 USDC in atomic units
 WRITTEN = json.loads((Path(__file__).parents[2] / "support" / "stored" / "worker_written_806a4b0.json").read_text())
 RANDOM = re.compile(r"0x[0-9a-f]{64,}|(?<![0-9a-f])[0-9a-f]{16}(?:[0-9a-f]{16})?(?![0-9a-f])|task_[0-9A-Z]{26}")
 HOUR, DAY = 3_600, 86_400
@@ -294,8 +295,10 @@ def items_of(changes):
 
 
 @pytest.mark.parametrize("name", FLOWS)
-def test_a_flow_writes_the_records_that_it_always_wrote(stub, name):
-    assert changes_of(written_by(stub, name)) == WRITTEN[name]
+def test_a_flow_writes_the_records_that_it_always_wrote_and_what_its_payment_authorizes(stub, name):
+    first, *later = WRITTEN[name]
+
+    assert changes_of(written_by(stub, name)) == [first | {"record.atomic": PRICE}, *later]
 
 
 @pytest.mark.parametrize("name", FLOWS)

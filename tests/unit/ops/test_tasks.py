@@ -70,12 +70,13 @@ def test_a_task_in_doubt_says_so_and_when_it_is_looked_at_next(bench):
     assert (item["is_in_doubt"], item["next_look_at_ms"], item["looks"]) == (True, START_MS + 60_000, 4)
 
 
-def test_a_task_says_what_its_payment_authorizes_on_which_network_while_that_is_kept(bench):
+def test_a_task_says_what_its_payment_authorizes_on_which_network_where_that_is_known(bench):
     bench.rows.add(a_task("ctr_1", state=State.UNKNOWN))
     bench.rows.add(a_task("ctr_2", payment="", claim_key="nowhere"))
+    bench.rows.add(a_task("ctr_3", state=State.COMPLETED, payment="", atomic=2_500))
 
     shown = {item["contract_id"]: (item["network"], item["atomic"]) for item in bench.ask("tasks")["items"]}
-    assert shown == {"ctr_1": (BASE, "1500"), "ctr_2": ("", None)}
+    assert shown == {"ctr_1": (BASE, "1500"), "ctr_2": ("", None), "ctr_3": (BASE, "2500")}
     assert bench.views.task(VIEWER, "ctr_1")["atomic"] == "1500"
 
 

@@ -12,6 +12,7 @@ from piecework.values import dataclass
 from piecework.worker.record.debts import Refund
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerRow
+from piecework.worker.record.values import BoundPayment
 
 REFUNDED: Final = "refunded"  # of money that was owed back, and was paid back
 RELEASED: Final = "released"  # of a payment that was taken although we had given it up
@@ -54,7 +55,7 @@ class MoneyMove:
             payment=settlement.status,
             claim=after.payment.claim_status,
             payer=after.payment.payer,
-            atomic=_atomic(after.payment.document or (before.payment.document if before else "")),
+            atomic=_authorized(after.payment if after.payment.document or before is None else before.payment),
             calls=settlement.calls,
             looks=settlement.looks,
             hashes=settlement.hashes,
@@ -98,8 +99,8 @@ class MoneyMove:
 
 
 def at_stake(execution: Execution) -> tuple[str, int | None]:
-    """The network of a task's payment, empty if not known, and what it authorizes; None once its document is gone."""
-    return _network(execution.payment.claim_key), _atomic(execution.payment.document)
+    """The network of a task's payment, empty if not known, and what it authorizes; None where nobody knows."""
+    return _network(execution.payment.claim_key), _authorized(execution.payment)
 
 
 def _bound(execution: Execution) -> tuple[str, str]:
@@ -111,7 +112,10 @@ def _network(claim_key: str) -> str:
     return f"eip155:{chain}" if chain.isascii() and chain.isdecimal() else ""
 
 
-def _atomic(document: str) -> int | None:
+def _authorized(payment: BoundPayment) -> int | None:
+    if payment.atomic is not None:
+        return payment.atomic
+    document = payment.document
     try:
         return int(loads(document)["payload"]["authorization"]["value"]) if document else None
     except (PieceworkError, KeyError, TypeError, ValueError):

@@ -36,6 +36,8 @@ STORED_AS: Final[Mapping[tuple[str, str], str]] = {  # where the stored name is 
     ("attempt", "most"): "attempts",
 }
 
+LATER: Final = ("refund", "atomic")  # members of newer records, left out of those that do not have them
+
 
 def flat(execution: Execution) -> dict[str, Json]:
     """The record as one object."""
@@ -44,8 +46,9 @@ def flat(execution: Execution) -> dict[str, Json]:
         del members["forgotten"]
     for part in PARTS:
         members |= {STORED_AS.get((part, name), name): value for name, value in members.pop(part).items()}
-    if members["refund"] is None:  # the same
-        del members["refund"]
+    for name in LATER:
+        if members[name] is None:
+            del members[name]
     return members
 
 

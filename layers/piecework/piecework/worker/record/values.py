@@ -52,6 +52,7 @@ class BoundPayment:
     document: str = field(default="", repr=False)  # the payload, a bearer secret; gone after a final outcome
     version: int = 2
     claim_status: ClaimStatus = "active"
+    atomic: int | None = None  # what it authorizes; None in records that began under earlier code
 
     def spent(self) -> Self:
         """Taken: nothing else can be charged under it."""

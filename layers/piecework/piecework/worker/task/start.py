@@ -204,4 +204,5 @@ def bound_payment(payment: Payment, contract: ContractRecord) -> BoundPayment:
         valid_before=min(payment.authorization.valid_before, FARTHEST_SECONDS),
         document=canonical(payment.document).decode(),
         version=payment.version,
+        atomic=payment.authorization.value,
     )
