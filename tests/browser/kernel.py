@@ -72,13 +72,17 @@ class Agent:
         for event, data in self._door.follow("/v0/agents/stream", **named):
             if event == "execution.assigned":
                 self._call(data)
-            elif event == "approval.resolved" and data["approved"]:
-                done = {"step_id": data["step_id"], "success": True, "data": "done"}
-                self._door.post("/v0/agents/step-result", self._who(data["execution_id"]) | done)
             elif event == "approval.resolved":
-                self._intend(data["execution_id"], {"type": "fail", "error": "not allowed"})
-            elif event == "tool.result":
-                self._intend(data["execution_id"], {"type": "complete", "output": data["status"]})
+                self._go_on(data["execution_id"], data["step_id"], is_approved=data["approved"])
+
+    def _go_on(self, execution_id: str, step_id: str, *, is_approved: bool) -> None:
+        """A call of its own gives its result at once: it waits for no event that says so."""
+        if not is_approved:
+            self._intend(execution_id, {"type": "fail", "error": "not allowed"})
+            return
+        done = {"step_id": step_id, "success": True, "data": "done"}
+        self._door.post("/v0/agents/step-result", self._who(execution_id) | done)
+        self._intend(execution_id, {"type": "complete", "output": "done"})
 
     def _call(self, assigned: Mapping[str, Any]) -> None:
         execution_id = assigned["execution_id"]

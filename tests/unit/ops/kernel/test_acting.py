@@ -75,6 +75,20 @@ def test_the_same_answer_by_the_same_person_is_done_already(ops, work):
     assert answer(ops, work, step_id, approved=False).status == 409
 
 
+@pytest.mark.parametrize("approved", [True, False])
+def test_an_answer_wakes_the_agent_that_asked(ops, work, approved):
+    step_id = work.step(GATED)
+    before = hints_of_agents(ops)
+
+    assert answer(ops, work, step_id, approved=approved).status == 200
+
+    assert hints_of_agents(ops) == before + 1
+
+
+def hints_of_agents(ops):
+    return sum(mark.number for (kind, *_), mark in ops.desk.stage.door.hints.kept.items() if kind == "agent")
+
+
 def test_a_token_of_the_kernel_door_with_the_same_name_is_somebody_else(ops):
     ops = KernelOps(desk=NamedDesk(("shop", "approver"), ""))
     work = ops.desk.work()
