@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final
 
 from local.die_with_parent import dying_with_parent
+from local.gateway.held_port import HOST, held_port
 from local.gateway.lambdas.variables import ROOT
-from local.ports import HOST, held_port
 from local.template import REGION, Template
 
 PROGRAM: Final = ROOT / ".venv-ministack" / "bin" / "uvicorn"

@@ -15,8 +15,8 @@ from starlette.responses import Response, StreamingResponse
 from local.die_with_parent import dying_with_parent
 from local.gateway import edge
 from local.gateway.events import Call
+from local.gateway.held_port import HOST, held_port
 from local.gateway.routes import Function
-from local.ports import HOST, held_port
 
 WRAPPER: Final = "AWS_LAMBDA_EXEC_WRAPPER"
 READINESS_PATH: Final = "AWS_LWA_READINESS_CHECK_PATH"

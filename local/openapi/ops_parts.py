@@ -177,7 +177,15 @@ def found(kinds: Sequence[str], by: Sequence[str]) -> Schema:
         {
             "items": {
                 "type": "array",
-                "items": an_object({**named, "id": STRING, "of": TEXT_OR_NULL, "at_ms": {"type": ["integer", "null"]}}),
+                "items": an_object(
+                    {
+                        **named,
+                        "id": STRING,
+                        "of": TEXT_OR_NULL,
+                        "at_ms": {"type": ["integer", "null"]},
+                        "is_whole": {"type": "boolean"},
+                    }
+                ),
             },
             "looked": {"type": "array", "items": an_object({**named, "since_ms": {"type": ["integer", "null"]}})},
         }

@@ -41,6 +41,7 @@ TASK = "task_ABCDEFGHJKMNPQRSTVWXYZ0123"
 NONCE, NAMED, PAID = (f"0x{letter * 64}" for letter in "abc")
 PAYER = f"0x{'Fe' * 20}"
 LONG = "x" * 200
+UNTIMED = {"at_ms": None, "is_whole": True}
 RECORD = Record("ab" * 16, START_MS, "ann", "webhook.resend", "ctr_1/evt_1", "why")
 BY_KEY = 6  # requests of a search that needs no list, at most
 
@@ -141,7 +142,16 @@ def test_a_piece_is_found_by_each_of_its_callers_ids_and_by_a_long_one(shelf):
 
     for wanted, by in (("t-1", "task_id"), (LONG, "execution_id"), ("=odd", "attempt_id")):
         assert shelf.found(wanted) == [("piece", key, by, None)]
+        assert [one["is_whole"] for one in shelf.ask(wanted)["items"]] == [wanted != LONG]
     assert shelf.found("t-3") == []
+
+
+def test_what_agrees_with_the_beginning_of_a_long_id_only_says_so(shelf):
+    key = shelf.claim("t-1", LONG, "a-1")
+
+    for other in (LONG + "x", LONG[:78] + "…" * 9, shelf.pieces.shown(LONG)):
+        assert [(one["id"], one["is_whole"]) for one in shelf.ask(other)["items"]] == [(key, False)]
+    assert shelf.ask(LONG[:70])["items"] == []
 
 
 def test_a_task_is_found_by_each_of_its_ids(shelf):
@@ -158,7 +168,7 @@ def test_a_task_is_found_by_each_of_its_ids(shelf):
         event_id_of(TASK, 3, "completed"): "event_id",
     }.items():
         answer = shelf.ask(wanted)
-        assert answer["items"] == [{"kind": "task", "id": "ctr_1", "by": by, "of": None, "at_ms": None}]
+        assert answer["items"] == [{"kind": "task", "id": "ctr_1", "by": by, "of": None, **UNTIMED}]
         assert by in {one["by"] for one in answer["looked"]}
         assert shelf.found(wanted[:-1] + ("e" if wanted[-1] != "e" else "f")) == []
 
@@ -320,7 +330,7 @@ def test_a_notice_that_a_webhook_told_of_leads_to_its_approval(ops, clock):
         clock.move(1)
 
     answer = ops.get(f"{KERNEL}/find", id=f"{1:032x}")
-    assert answer["items"] == [{"kind": "approval", "id": "st-1", "by": "notice_id", "of": "ex-1", "at_ms": None}]
+    assert answer["items"] == [{"kind": "approval", "id": "st-1", "by": "notice_id", "of": "ex-1", **UNTIMED}]
     assert answer["looked"][-1] == {"kind": "approval", "by": "notice_id", "since_ms": None}
     assert in_kernel(ops, "f" * 32) == in_kernel(ops, f"{1:032x}", until_ms=START_MS - 1) == []
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from local.ports import held_port
+from local.gateway.held_port import held_port
 from piecework.worker.errors import WorkerError
 from piecework.worker.payment.facilitator import HttpFacilitator
 from tests.support.http_servers import cut, hang, serving

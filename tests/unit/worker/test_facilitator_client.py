@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from local.ports import held_port
+from local.gateway.held_port import held_port
 from piecework.errors import SettingsError, Unavailable
 from piecework.worker.backends import chain_of
 from piecework.worker.chain.exchange import BODY_LIMIT, Answer, Endpoint, Interrupted, NotSent

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 LAPSED: Final = "#state = :running AND lease_until <= :now_ms"
 SAME_PAYLOAD: Final = "fingerprint = :fingerprint AND (attribute_not_exists(exact) OR exact = :exact)"
 NOBODY_HOLDS_IT: Final = f"{ABSENT_OR_EXPIRED} OR #state = :released OR ({LAPSED} AND {SAME_PAYLOAD})"
-ID_BYTES: Final = (
-    80  # of each id in a row's copy, which must leave the row under a write unit; the key has the whole ids
-)
+ID_BYTES: Final = 80  # of each id in a row's copy, so that a row is under a write unit; the key has the whole ids
 AS_BEFORE: Final = "="
 I_HOLD_IT: Final = "#state = :running AND claim = :claim"
 

@@ -53,7 +53,7 @@ export async function open({ query, show, signal }) {
     }
     isBusy = false;
     const [found, ...others] = itemsOf(answers);
-    if (found && !others.length && found.kind !== "record" && !answers.some(isBroken)) return go(ADDRESSES[found.kind](found), { replace: true });
+    if (found && !others.length && found.is_whole && found.kind !== "record" && !answers.some(isBroken)) return go(ADDRESSES[found.kind](found), { replace: true });
     draw();
   }
   const further = () => look(reached(answers));
@@ -93,7 +93,7 @@ function view(text, answers, isBusy, further) {
       name: "What has this id",
       heads: ["what", "id", "of", "found by"],
       key: (item) => `${item.kind}/${item.id}/${item.of}`,
-      cells: (item) => [badge(NAMES[item.kind]), html`<a href=${ADDRESSES[item.kind](item)}>${id(item.id)}</a>`, id(item.of), BY[item.by]],
+      cells: (item) => [badge(NAMES[item.kind]), html`<a href=${ADDRESSES[item.kind](item)}>${id(item.id)}</a>`, id(item.of), item.is_whole ? BY[item.by] : html`the beginning of ${BY[item.by]}: lists keep 77 bytes of a long id`],
     }, items) : null}
     <p aria-live="polite">${isBusy ? `Looking${since === null ? "" : `, back to ${exact(since)} so far`}…` : null}</p>
     ${items.length || isBusy ? null : nothing(text, answers, since, further)}`;

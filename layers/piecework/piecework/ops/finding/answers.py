@@ -39,7 +39,8 @@ class Sought(NamedTuple):
 class Found(NamedTuple):
     """Something that has the id: `id` is its own, `of` that of what it belongs to, `by` which of its ids it was.
 
-    `at_ms` is the time of what has no page of its own, but stands in a list by time; else None.
+    `at_ms` is the time of what has no page of its own, but stands in a list by time; else None. `is_whole` is False
+    where a list has the beginning of a long id only, and that agrees.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Found(NamedTuple):
     by: str
     of: str | None = None
     at_ms: int | None = None
+    is_whole: bool = True
 
 
 class Looked(NamedTuple):

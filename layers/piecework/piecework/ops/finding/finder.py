@@ -19,6 +19,7 @@ from piecework.ops.pieces import LONGEST_LIFE_MS as PIECES_MS
 from piecework.ops.records import RecordRows
 from piecework.ops.tasks import LONGEST_LIFE_MS as TASKS_MS
 from piecework.ops.tasks import MOST_DELIVERIES, WorkerRows
+from piecework.ops.verdicts import CUT
 from piecework.worker.ids import CONTRACT_ID, TASK_ID
 from piecework.worker.record.execution import Execution
 from piecework.worker.webhook.webhooks import EVENTS, event_id_of
@@ -86,6 +87,7 @@ class Finder:
 
     def _among_pieces(self, sought: Sought) -> Both:
         wanted = self._pieces.shown(sought.id)
+        is_whole = wanted == sought.id and not wanted.endswith(CUT)
 
         def look(rows: Sequence[Row]) -> list[Found | None]:
             pieces, found = self._pieces.find([row["pk"] for row in rows]), list[Found | None]()
@@ -93,7 +95,7 @@ class Finder:
                 piece = pieces.get(row["pk"])
                 ids = dict(zip(IDS, piece.origin.ids, strict=False)) if piece and piece.origin else {}
                 by = next((name for name, one in ids.items() if one == wanted), "")
-                found.append(Found("piece", row["pk"], by) if by else None)
+                found.append(Found("piece", row["pk"], by, is_whole=is_whole) if by else None)
             return found
 
         found, since_ms = _looked_through(self._pieces, sought, PIECES_MS, look)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from local.ports import HOST, held_port
+from local.gateway.held_port import HOST, held_port
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not let a server listen beside it")

@@ -1,4 +1,4 @@
-"""Loopback ports for processes that are about to listen."""
+"""Loopback ports for servers that are about to listen."""
 
 import contextlib
 import socket
