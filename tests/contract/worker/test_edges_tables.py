@@ -6,11 +6,11 @@ from uuid import uuid4
 
 import pytest
 
-from piecework.webhooks.deliveries import Delivery, DeliveryState
+from piecework.webhooks.deliveries import KEPT_SECONDS, Delivery, DeliveryState
 from piecework.webhooks.store import kernel_deliveries, work_deliveries
 from piecework.worker.store.stream_table import StreamTable
 from piecework.worker.stream.streams import Event
-from tests.support.fakes import START_MS
+from tests.support.fakes import START_MS, FakeClock
 from tests.support.lost_answers import LostAnswers
 from tests.support.worker.hooks import FakeDeliveries
 from tests.support.worker.streams import FakeSeats, FakeStreamLog
@@ -99,6 +99,25 @@ class TestDeliveries:
         deliveries.stop(delivery.owner_id)
 
         assert deliveries.is_stopped(delivery.owner_id)
+
+
+def test_a_delivery_past_its_time_is_not_read_and_one_that_begins_again_is_kept_as_long_as_a_new_one(
+    embedded_aws, door_deliveries, delivery
+):
+    made, table = door_deliveries
+    clock = FakeClock(START_MS)
+    kept = made(embedded_aws.client("dynamodb"), embedded_aws.new_table(table), clock)
+    kept.put(delivery)
+    kept.note(delivery, ended := replace(delivery, state=DeliveryState.GIVEN_UP))
+    clock.move(KEPT_SECONDS - 1)
+    assert kept.read(delivery.owner_id, "evt_1") == ended
+
+    kept.restart(ended)
+    clock.move(KEPT_SECONDS - 1)
+    assert kept.read(delivery.owner_id, "evt_1").state is DeliveryState.PENDING
+
+    clock.move(1)
+    assert kept.read(delivery.owner_id, "evt_1") is None
 
 
 class TestStreamLog:

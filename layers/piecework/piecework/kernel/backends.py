@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from piecework.durable.pauses import Admission
     from piecework.kernel.connected.ports import Connections
     from piecework.kernel.policy.windows import RateWindows
-    from piecework.webhooks.deliveries import Delivery, Try
+    from piecework.webhooks.deliveries import Delivery
 
 HOSTED_QUEUE_URL: Final = "PIECEWORK_KERNEL_HOSTED_QUEUE_URL"
 NO_ROLES: Final = "no name of a token has roles, so every caller may do everything, and agents may approve their calls"
@@ -210,19 +210,17 @@ class Backends:
         return self._queue("PIECEWORK_KERNEL_NOTICES_QUEUE_URL")
 
     @cached_property
-    def _webhooks_queue(self) -> Queue | None:
-        return self._queue("PIECEWORK_KERNEL_WEBHOOKS_QUEUE_URL")
-
-    def _announce(self, delivery: Delivery) -> None:
+    def _announce(self) -> Callable[[Delivery], None] | None:
+        """Hands a notice over to the sender of webhooks; None without one."""
+        queue = self._queue("PIECEWORK_KERNEL_WEBHOOKS_QUEUE_URL")
+        if queue is None:
+            return None
         from piecework.kernel.model.notices import OWNER
-        from piecework.webhooks.deliveries import Announcer, message_of
+        from piecework.webhooks.deliveries import Announcer, asking_on
         from piecework.webhooks.store import kernel_deliveries
 
-        def ask(wanted: Try, seconds: int) -> None:
-            if self._webhooks_queue:
-                self._webhooks_queue.send(message_of(wanted, OWNER), seconds * 1000)
-
-        Announcer(kernel_deliveries(self.clients.dynamodb, self.places.table), ask).announce(delivery)
+        kept = kernel_deliveries(self.clients.dynamodb, self.places.table)
+        return Announcer(kept, asking_on(queue, OWNER)).announce
 
     @cached_property
     def _wake_queue(self) -> Queue | None:

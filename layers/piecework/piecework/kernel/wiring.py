@@ -99,7 +99,7 @@ class KernelDoor(Backends, Parts):
 
         topic = self._env.get("PIECEWORK_KERNEL_TOPIC_ARN", "").strip()
         publish = Topic(lambda: self.clients.sns, topic).publish if topic else None
-        return Notices(self.executions, publish, self._announce if self._webhooks_queue else None)
+        return Notices(self.executions, publish, self._announce)
 
     @cached_property
     def commits(self) -> Commits:

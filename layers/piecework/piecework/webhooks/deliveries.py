@@ -1,6 +1,6 @@
 """Deliveries of webhooks, the tries that are asked for, and who hands a delivery over to the sender."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -92,6 +92,21 @@ class Announcer:
         if delivery is not None:
             self.deliveries.put(delivery)
             self.ask(Try(delivery.owner_id, delivery.event_id), 0)
+
+
+class TryQueue(Protocol):
+    """A queue of tries."""
+
+    def send(self, message: Mapping[str, Json], delay_ms: int) -> None: ...
+
+
+def asking_on(queue: TryQueue, owner: str) -> Ask:
+    """Asks for tries on a queue; `owner` as in `message_of`."""
+
+    def ask(wanted: Try, seconds: int) -> None:
+        queue.send(message_of(wanted, owner), seconds * 1000)
+
+    return ask
 
 
 def message_of(wanted: Try, owner: str) -> dict[str, Json]:

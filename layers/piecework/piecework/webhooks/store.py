@@ -1,9 +1,9 @@
 """Webhook deliveries in a door's table: `pk` = WEBHOOK#<owner's id>, `sk` = the event's id, or STOP.
 
 Attributes: `url`, `body` (bytes), `secret`, `name`, `state`, `attempt`, `tries` (JSON), `expires_at` (s; the
-table's TTL). In the kernel table also `age_shard` and `created_id`, by which its index ByAge lists deliveries by time;
-they never change, so a delivery costs one unit there. Every write is conditional; the sender's role reaches items
-under WEBHOOK# only.
+table's TTL, past which a delivery is not read any more). In the kernel table also `age_shard` and `created_id`, by
+which its index ByAge lists deliveries by time; they never change, so a delivery costs one unit there. Every write is
+conditional; the sender's role reaches items under WEBHOOK# only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class DeliveriesTable(Deliveries):
 
     def read(self, owner_id: str, event_id: str) -> Delivery | None:
         item = self._table.get(*_key(owner_id, event_id)) if event_id != STOP else None
-        return from_item(item) if item else None
+        is_kept = item is not None and item["expires_at"] > self._clock() // 1000  # DynamoDB deletes days late
+        return from_item(item) if item and is_kept else None
 
     def note(self, before: Delivery, after: Delivery) -> None:
         values = {"before": before.state, "read": before.attempt, "after": after.state, "next": after.attempt}
@@ -49,14 +50,16 @@ class DeliveriesTable(Deliveries):
         self._table.update(key, "SET #state = :after, attempt = :next, tries = :tries", values, AS_READ)
 
     def restart(self, before: Delivery) -> None:
-        """Make an ended delivery pending again, from its first try on.
+        """Make an ended delivery pending again, from its first try on, and keep it as long as a new one.
 
         Raises:
             Unavailable: it is not as `before` shows any more.
         """
         values = {"before": before.state, "read": before.attempt, "after": DeliveryState.PENDING, "next": 1}
+        values["expires"] = self._clock() // 1000 + KEPT_SECONDS
         key, ours = _key(before.owner_id, before.event_id), {"state": DeliveryState.PENDING, "attempt": 1}
-        if not self._table.update(key, "SET #state = :after, attempt = :next", values, AS_READ, ours=ours).done:
+        written = "SET #state = :after, attempt = :next, expires_at = :expires"
+        if not self._table.update(key, written, values, AS_READ, ours=ours).done:
             raise self._table.changed()
 
     def stop(self, owner_id: str) -> None:

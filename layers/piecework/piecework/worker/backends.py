@@ -212,10 +212,10 @@ class Backends:
 
     def ask_webhook(self, wanted: Try, seconds: int) -> None:
         """Have a webhook tried after this delay. Raises PieceworkError."""
-        from piecework.webhooks.deliveries import message_of
+        from piecework.webhooks.deliveries import asking_on
         from piecework.worker.webhook.webhooks import OWNER
 
-        self.webhooks.send(message_of(wanted, OWNER), seconds * 1000)
+        asking_on(self.webhooks, OWNER)(wanted, seconds)
 
     def stream_tokens(self) -> StreamTokens:
         """Tokens under the key as it is now: from the secret on Lambda, from the environment on a local machine.

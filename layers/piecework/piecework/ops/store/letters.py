@@ -9,7 +9,7 @@ from piecework.aws.failing import aws_errors
 from piecework.aws.queues import Queue
 from piecework.errors import NotFound
 from piecework.ops.verbs import Hooks, Letter, Letters
-from piecework.webhooks.deliveries import Ask, DeliveryState, Try, message_of
+from piecework.webhooks.deliveries import Ask, DeliveryState, Try, asking_on
 from piecework.webhooks.store import DeliveriesTable
 
 if TYPE_CHECKING:
@@ -63,12 +63,7 @@ class KeptHooks(Hooks):
 
 def kept_hooks(deliveries: DeliveriesTable, sqs: Callable[[], SQS], url: str, owner: str) -> KeptHooks:
     """Webhooks whose tries are asked for on a queue; `owner` is what its messages call whose they are."""
-    queue = Queue(sqs, url)
-
-    def ask(wanted: Try, seconds: int) -> None:
-        queue.send(message_of(wanted, owner), seconds * 1000)
-
-    return KeptHooks(deliveries, ask)
+    return KeptHooks(deliveries, asking_on(Queue(sqs, url), owner))
 
 
 def _letter(message: dict[str, object]) -> Letter:
