@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from local.die_with_parent import dying_with_parent
 from tests.support.machine import ROOT, RunningGateway, children, wait_until
 from tests.support.proxy import Proxy
 
@@ -66,8 +67,9 @@ def running(
     """A process with an agent, a runner and a client, each at its address."""
     environment, script = SDKS[version]
     order: dict[str, Any] = {"agents": agents, "runners": runners, "clients": clients, "token": SECRET, "cases": cases}
+    python = str(ROOT / f".venv-{environment}/bin/python")
     process = subprocess.Popen(
-        [str(ROOT / f".venv-{environment}/bin/python"), str(STOCK / script), json.dumps(order | other)],
+        dying_with_parent("exec", python, str(STOCK / script), json.dumps(order | other)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

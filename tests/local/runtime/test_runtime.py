@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from local.aws import stop
+from local.die_with_parent import dying_with_parent
 from local.gateway.lambdas.variables import ROOT
 from local.matching import differences
 from tests.support.machine import children, free_base, wait_until
@@ -147,7 +148,7 @@ def started(tmp_path: Path, **variables: str) -> tuple[subprocess.Popen[bytes], 
     log = tmp_path / f"{uuid.uuid4().hex}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "local.run"],
+            dying_with_parent("exec", sys.executable, "-m", "local.run"),
             cwd=ROOT,
             env={"PIECEWORK_PORT_BASE": str(base), **variables},
             stdout=out,

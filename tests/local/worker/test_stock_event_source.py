@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from local.die_with_parent import dying_with_parent
 from piecework.jsons import Json
 from tests.support.machine import wait_until
 from tests.support.worker.machine import running_worker
@@ -41,7 +42,7 @@ class Followed:
 @contextlib.contextmanager
 def followed(url: str) -> Iterator[Followed]:
     """A client at work, reading this stream."""
-    command = [node("eventsource"), str(STOCK / "eventsource.cjs")]
+    command = dying_with_parent("exec", node("eventsource"), str(STOCK / "eventsource.cjs"))
     process = subprocess.Popen(command, cwd=NODE_HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin and process.stdout
     process.stdin.write(json.dumps({"url": url}))

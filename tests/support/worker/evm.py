@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from local.die_with_parent import dying_with_parent
 from piecework.jsons import Json
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,7 +53,12 @@ class Evm:
 @contextmanager
 def real_evm(network: str = "base") -> Iterator[Evm]:
     """Run one; takes some seconds to come up."""
-    process = subprocess.Popen([*PROGRAM, "--network", network], stdout=subprocess.PIPE, stderr=sys.stderr, text=True)
+    process = subprocess.Popen(
+        dying_with_parent("exec", *PROGRAM, "--network", network),
+        stdout=subprocess.PIPE,
+        stderr=sys.stderr,
+        text=True,
+    )
     try:
         url = process.stdout.readline().strip() if process.stdout else ""
         assert url, "the EVM did not come up: run `make .venv-seekers/.synced`"
