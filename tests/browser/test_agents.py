@@ -96,7 +96,7 @@ def test_a_door_is_paused_and_resumed_in_operations(open_console, watch, resumes
     expect(row).to_contain_text("you")
     row.get_by_role("button", name="Resume…").click()
     give_reason(page, "Resume", "it answers again")
-    expect(page.get_by_text("None: every door and executor gets work.")).to_be_visible()
+    expect(page.get_by_text("No door or executor is paused.")).to_be_visible()
 
 
 def test_a_viewer_sees_no_buttons(kernel, sign_in):
@@ -106,7 +106,7 @@ def test_a_viewer_sees_no_buttons(kernel, sign_in):
         expect(card(page)).to_be_visible()
         assert page.locator("#main button").count() == 0
         page.get_by_role("link", name="Operations").click()
-        expect(page.get_by_text("None: every door and executor gets work.")).to_be_visible()
+        expect(page.get_by_text("No door or executor is paused.")).to_be_visible()
         expect(page.get_by_role("button", name="Pause…")).to_have_count(0)
 
 

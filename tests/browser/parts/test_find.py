@@ -19,7 +19,7 @@ def searched(page, wanted):
 
 
 def item(kind, by, id_="x", of=None):
-    return {"kind": kind, "by": by, "id": id_, "of": of, "at_ms": None}
+    return {"kind": kind, "by": by, "id": id_, "of": of, "at_ms": None, "is_whole": True}
 
 
 def looked(kind, by, since_ms=None):
@@ -109,6 +109,25 @@ def test_several_things_of_one_id_are_links_with_their_kinds(told, console):
         "Execution",
         "Step",
     ]
+
+
+def test_what_has_the_beginning_of_a_long_id_is_offered_and_not_gone_to(told, console):
+    page, tell = told
+    tell(ours={"items": [item("piece", "execution_id", "a" * 64) | {"is_whole": False}], "looked": []})
+    searched(page, "e" * 90)
+
+    row = page.get_by_role("region", name="What has this id").locator("tbody tr")
+    expect(row).to_contain_text("the beginning of the execution's id: lists keep 77 bytes of a long id")
+    assert page.url == f"{console.url}/console/find?q={'e' * 90}"
+
+
+def test_a_text_that_is_too_long_for_an_id_is_refused_and_not_cut(console, open_console, watch):
+    watch.allow(400, "/find?id=")
+    page = open_console("/now")
+    searched(page, "e" * 600)
+
+    expect(page.get_by_text("id is over 512 characters").first).to_be_visible()
+    assert page.url == f"{console.url}/console/find?q={'e' * 600}"
 
 
 def test_where_nothing_is_found_it_is_said_how_far_was_looked_and_what_cannot_be_searched(told):

@@ -30,7 +30,7 @@ function frame() {
     </ul></nav>
     <form role="search" @submit=${search}>
       <label class="unseen" for="search">Search by any id</label>
-      <input id="search" name="q" type="search" placeholder="Search by any id  ( / )" maxlength="512" autocomplete="off" spellcheck="false">
+      <input id="search" name="q" type="search" placeholder="Search by any id  ( / )" autocomplete="off" spellcheck="false">
     </form>
     <button type="button" @click=${changeTheme} aria-label=${`Use the ${isDark() ? "light" : "dark"} theme`}>${isDark() ? "☀" : "☾"}</button>
     <button type="button" @click=${showKeys} aria-label="Keys" title="Keys ( ? )">?</button>

@@ -101,7 +101,7 @@ function view(kind, prefix, one, state, acts) {
       ([name, each]) => html`<a href=${link("/agents", { show: name === "agents" ? null : name })} aria-current=${name === kind ? "page" : null}>${each.name}</a>`,
     )}</p>
     ${kind === "tools" ? html`<form class="filters" aria-label="Filters" @submit=${filter}>
-      <label>Name, or its beginning up to a . or _ <input name="prefix" value=${prefix} maxlength="256" autocomplete="off" spellcheck="false"></label><button>Filter</button></form>` : null}
+      <label>Name, or its beginning up to a . or _ <input name="prefix" value=${prefix} autocomplete="off" spellcheck="false"></label><button>Filter</button></form>` : null}
     ${one ? html`<p class="quiet">Only ${name(one)}. <a href=${link("/agents", { show: kind === "agents" ? null : kind })}>Look at all</a>.</p>` : null}
     ${problem ? failure(problem, acts.look) : null}
     ${isThere && !items.length && !next ? (one ? unknown(one) : KINDS[kind].none()) : KINDS[kind].draw(items, acts)}

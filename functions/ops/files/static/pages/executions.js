@@ -139,8 +139,8 @@ function filters(asked) {
       <option value="">any</option>
       ${STATES.map((state) => html`<option value=${state} ?selected=${state === asked.status}>${state}</option>`)}
     </select></label>
-    <label>Agent <input name="agent_id" value=${asked.agent_id} maxlength="256"></label>
-    ${[...asked.label, ""].slice(0, MOST_LABELS).map((label, at) => html`<label>${at ? "and also" : "Label"} <input name="label" value=${label} maxlength="512" placeholder="key:value"></label>`)}
+    <label>Agent <input name="agent_id" value=${asked.agent_id}></label>
+    ${[...asked.label, ""].slice(0, MOST_LABELS).map((label, at) => html`<label>${at ? "and also" : "Label"} <input name="label" value=${label} placeholder="key:value"></label>`)}
     <label>Created from <input name="created_after" type="datetime-local" step="1" value=${local(asked.created_after)}></label>
     <label>until <input name="created_before" type="datetime-local" step="1" value=${local(asked.created_before)}></label>
     <button>Filter</button>

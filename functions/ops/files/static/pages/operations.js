@@ -164,7 +164,7 @@ function paused(pauses, pauseOrResume) {
         html`<span class="said">${one.reason}</span>`,
         ...(mayWrite ? [html`<button type="button" @click=${() => pauseOrResume(one.scope)}>Resume…</button>`] : []),
       ],
-    }, pauses) : html`<p class="quiet">None: every door and executor gets work. <a href=${link("/agents")}>Agents</a> are paused by themselves.</p>`}
+    }, pauses) : html`<p class="quiet">No door or executor is paused. Agents are paused one by one: see <a href=${link("/agents")}>Agents</a>.</p>`}
     ${mayWrite ? html`<p class="verbs"><button type="button" class="grave" @click=${() => pauseOrResume("")}>Pause…</button></p>` : null}`;
 }
 

@@ -61,8 +61,8 @@ function filters(asked) {
       <option value="">any</option>
       ${STATES.map((state) => html`<option value=${state} ?selected=${state === asked.state}>${state}</option>`)}
     </select></label>
-    <label>Executor <input name="executor" value=${asked.executor} maxlength="128"></label>
-    <label>Caller <input name="caller" value=${asked.caller} maxlength="128"></label>
+    <label>Executor <input name="executor" value=${asked.executor}></label>
+    <label>Caller <input name="caller" value=${asked.caller}></label>
     <button>Filter</button>
     <a href=${link("/pieces")} ?hidden=${!Object.values(asked).some(Boolean)}>Clear</a>
   </form>`;

@@ -93,12 +93,12 @@ function view(policy, call, verdict, problem, evaluate) {
       <p class="said">${policy.problem}</p></div>`}
     <section aria-labelledby="ask"><h2 id="ask">What would it say?</h2>
       <form class="call" @submit=${evaluate} aria-label="A call">
-        <p class="field"><label for="agent">Agent</label><input id="agent" name="agent_id" required maxlength="256" .value=${call.agent_id} autocomplete="off" spellcheck="false"></p>
-        <p class="field"><label for="tool">Tool</label><input id="tool" name="tool_id" required maxlength="256" .value=${call.tool_id} autocomplete="off" spellcheck="false"></p>
+        <p class="field"><label for="agent">Agent</label><input id="agent" name="agent_id" required .value=${call.agent_id} autocomplete="off" spellcheck="false"></p>
+        <p class="field"><label for="tool">Tool</label><input id="tool" name="tool_id" required .value=${call.tool_id} autocomplete="off" spellcheck="false"></p>
         <p class="field"><label for="given">Arguments, as JSON; empty: the call has none</label><textarea id="given" name="arguments" rows="5" .value=${call.arguments} spellcheck="false"></textarea></p>
         <details><summary>Labels and steps</summary>
           <p class="field"><label for="labels">Labels of the execution, as JSON</label><textarea id="labels" name="labels" rows="2" .value=${call.labels} spellcheck="false"></textarea></p>
-          <p class="field"><label for="steps">Steps that came before</label><input id="steps" name="step_count" inputmode="numeric" pattern="[0-9]*" maxlength="7" .value=${call.step_count}></p>
+          <p class="field"><label for="steps">Steps that came before</label><input id="steps" name="step_count" inputmode="numeric" pattern="[0-9]*" .value=${call.step_count}></p>
         </details>
         ${call.note ? html`<p class="said warned">${call.note}</p>` : null}
         <p class="verbs"><button class="main">Ask the policy</button></p>

@@ -95,7 +95,7 @@ function filters(asked) {
   const changed = filtered("/verdicts");
   return html`<form class="filters" @submit=${changed} @change=${changed} aria-label="Filters">
     ${choice("Status", "status", STATUSES, asked.status)}
-    ${TEXTS.map((name) => html`<label>${LABELS[name]} <input name=${name} value=${asked[name]} maxlength="128"></label>`)}
+    ${TEXTS.map((name) => html`<label>${LABELS[name]} <input name=${name} value=${asked[name]}></label>`)}
     <button>Filter</button>
     <a href=${link("/verdicts")} ?hidden=${!Object.values(asked).some(Boolean)}>Clear</a>
   </form>`;
