@@ -179,7 +179,7 @@ def read_tasks(console, aws) -> None:
     assert [move["payment"] for move in found["moves"]] == ["authorized"]
     assert all(name in [item["contract_id"] for item in page] for page in pages.values())
     [item] = console.http.get("/ops/find", params={"id": name}).json()["items"]
-    assert item == {"kind": "task", "id": name, "by": "contract_id", "of": None, "at_ms": None}
+    assert item == {"kind": "task", "id": name, "by": "contract_id", "of": None, "at_ms": None, "is_whole": True}
     looked = console.http.get("/ops/find", params={"id": f"0x{'0' * 64}"}).json()["looked"]
     assert {"nonce", "transaction"} <= {one["by"] for one in looked}
     assert console.http.get("/ops/ledger").json()["is_complete"] is True

@@ -90,11 +90,10 @@ class Connected:
         Raises:
             Invalid: this door did not give the cursor out.
         """
-        owners = (
-            _one(only if self.has_agent(only) else "")
-            if only
-            else self._connections.agents(text_of(cursor), limit, self._hosted)
-        )
+        if only:
+            owners = _alone(only, is_listed=self.has_agent(only))
+        else:
+            owners = self._connections.agents(text_of(cursor), limit, self._hosted)
         page, then = _filled(owners, lambda id_: self._connections.board(id_, SHOWN + 1), _size)
         return [self._agent(owner.id, board) for owner, board in page], key_cursor(then)
 
@@ -104,9 +103,10 @@ class Connected:
         Raises:
             Invalid: this door did not give the cursor out.
         """
-        owners = (
-            _one(only if self.has_runner(only) else "") if only else self._connections.runners(text_of(cursor), limit)
-        )
+        if only:
+            owners = _alone(only, is_listed=self.has_runner(only))
+        else:
+            owners = self._connections.runners(text_of(cursor), limit)
         page, then = _filled(owners, lambda id_: self._connections.links(id_, SHOWN + 1), len)
         executions = {linked.execution_id for _, links in page for linked in links[:SHOWN] if linked.job_id}
         steps = self._connections.steps(sorted(executions)) if executions else {}
@@ -142,9 +142,9 @@ class Connected:
         return connection.is_open and connection.lease_until_ms > self._clock()
 
 
-def _one(id_: str) -> Owners:
-    """A page with this owner alone, or with none."""
-    return Owners((Owner(id_, ""),) if id_ else (), "")
+def _alone(id_: str, *, is_listed: bool) -> Owners:
+    """A page with this owner alone; empty if it is not listed."""
+    return Owners((Owner(id_, ""),) if is_listed else (), "")
 
 
 def _filled(

@@ -15,12 +15,8 @@ GROUP: Final = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
 THEIRS: Final = frozenset({Role.VIEWER, Role.APPROVER, Role.OPERATOR})
 GROUPS_FORM: Final = "roles of groups must be a comma list of group=role+role with viewer, approver and operator"
 _SUBJECT: Final = re.compile(r"[!-~]{1,255}")  # OpenID Connect Core, section 2: at most 255 characters of ASCII
-_ONLY_IN_IDS: Final = (
-    "at_hash",
-    "c_hash",
-    "s_hash",
-    "nonce",
-)  # claims of tokens that say who signed in, not what one may do
+# claims of tokens that say who signed in, not what one may do
+_ONLY_IN_IDS: Final = ("at_hash", "c_hash", "s_hash", "nonce")
 _FOR_ACCESS: Final = ("at+jwt", "application/at+jwt")  # RFC 9068, section 2.1: the `typ` of access tokens
 
 

@@ -36,9 +36,8 @@ class SignIn(NamedTuple):
         read = read_token(token)
         name, algorithm = named_key(read)
         expected = self.expected()
-        check(
-            read.claims, expected, self.now(), read.header.get("typ")
-        )  # before its key is looked for: a stranger's causes no call
+        # before its key is looked for: a stranger's token causes no call
+        check(read.claims, expected, self.now(), read.header.get("typ"))
         key = self.issuer.key(name, algorithm)
         if key is None or not is_signed_by(key, read):
             raise SignInRefused("the sign-in is not signed by a key of the issuer")
