@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -109,12 +108,17 @@ class Sessions:
         return f"{COOKIE}={nonce}.{self._signature(nonce)}; Path=/; Max-Age={LASTS_SECONDS}; HttpOnly; SameSite=Strict"
 
     def _nonce(self, call: Call) -> str:
-        """The nonce of the session that the call's cookie proves; empty if it proves none."""
-        try:
-            cookie = SimpleCookie(call.header("cookie")).get(COOKIE)
-        except CookieError:
-            return ""
-        nonce, _, signature = (cookie.value if cookie else "").partition(".")
+        """The nonce of the session that the call's cookie proves; empty if it proves none.
+
+        Each pair is read by itself: other programs on this machine set cookies too, some of a form that Python's own
+        reader ends at.
+        """
+        pairs = (pair.strip().partition("=") for pair in call.header("cookie").split(";"))
+        proved = (nonce for nonce in (self._proved(value) for name, _, value in pairs if name == COOKIE) if nonce)
+        return next(proved, "")
+
+    def _proved(self, value: str) -> str:
+        nonce, _, signature = value.partition(".")
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._signature(nonce).encode()):
             return ""
         if self._live.get(nonce, 0.0) <= self._now():

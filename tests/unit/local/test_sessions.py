@@ -125,6 +125,30 @@ def test_a_cookie_that_was_not_given_proves_nothing(sessions, change):
     assert not is_admitted(sessions, a_call(cookie=change(cookie)))
 
 
+OTHERS = [
+    'theme={"dark": true}',
+    "a@b=1",
+    "list[0]=x",
+    "n\u00e9=1",
+    "bare",
+    "path=/",
+    f"{COOKIE}=of.another",
+    'open="',
+    "=x",
+    "",
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("form", ["{other}; {own}", "{own}; {other}", "{other};{own}"])
+def test_what_other_programs_of_this_machine_keep_in_a_browser_does_not_hide_the_session(sessions, other, form):
+    cookie = form.format(other=other, own=cookie_of(sign_in(sessions)))
+
+    assert is_admitted(sessions, a_call(cookie=cookie))
+    assert sessions.answer(a_call("DELETE", PATH, cookie=cookie))[0] == 204
+    assert not is_admitted(sessions, a_call(cookie=cookie))
+
+
 def test_another_process_does_not_know_the_session(sessions):
     cookie = cookie_of(sign_in(sessions))
 
