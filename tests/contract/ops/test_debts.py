@@ -80,8 +80,9 @@ def failed(place):
 
 
 def owed_again(place, **changes):
-    place.executions.add_debt(replace(OWED, **changes))
-    [debt] = place.rows.debts([Debt(replace(OWED, **changes)).key])
+    row = replace(OWED, **changes)
+    place.executions.add_debt(row, f"8453/0xasset/0xfrom/{Debt(row).key}")
+    [debt] = place.rows.debts([Debt(row).key])
     return debt
 
 

@@ -24,6 +24,7 @@ from tests.support.ops.tasks import FakeWorkerRows, KeptExecutions, ListedContra
 
 RECEIPT = {"success": True, "transaction": "0xabc", "network": "base", "payer": "0xfrom"}
 DAY = START_MS // DAY_MS
+CLAIM = "8453/0xasset/0xfrom/0xgiven_up"
 
 
 class Place:
@@ -119,7 +120,7 @@ def test_money_that_came_is_found_by_its_day_and_what_is_owed_beside_it(place):
         settled(place, f"ctr_{number}")
     row = LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "base", "0xw", DAY * DAY_MS)
     for at_ms in (row.at_ms - 1, row.at_ms, row.at_ms + DAY_MS - 1, row.at_ms + DAY_MS):
-        place.executions.add_debt(replace(row, at_ms=at_ms))
+        place.executions.add_debt(replace(row, at_ms=at_ms), f"8453/0xasset/0xw/{at_ms}")
 
     came = [move for move in place.rows.received(DAY, 99) if move.payment == "settled"]
     assert [move.transaction for move in came] == ["0xabc"] * 5 and {move.atomic for move in came} == {1500}
@@ -130,7 +131,7 @@ def test_money_that_came_is_found_by_its_day_and_what_is_owed_beside_it(place):
 
 def test_money_that_came_stays_in_the_ledger_when_its_task_is_gone_as_what_is_owed_does(place):
     paid = settled(place)
-    place.executions.add_debt(LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "base", "0xw", START_MS))
+    place.executions.add_debt(LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "base", "0xw", START_MS), CLAIM)
     place.sweep(paid.expires_at + 1)
 
     assert place.rows.executions(["ctr_1"]) == {}
@@ -142,7 +143,7 @@ def test_a_released_payment_that_was_taken_all_the_same_has_come_as_it_is_owed_b
     place.executions.claim(None, a_task())
     owed = LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "eip155:8453", "0xfrom", START_MS, "0xtaken")
     for row in (owed, owed, replace(owed, generation=2, transaction="0xother")):
-        place.executions.add_debt(row)
+        place.executions.add_debt(row, f"{CLAIM}{row.generation}")
 
     came = place.rows.received(DAY, 9)
     assert {(move.transaction, move.generation) for move in came} == {("0xtaken", 1), ("0xother", 2)}
@@ -205,7 +206,7 @@ def test_only_the_move_by_which_money_came_counts_as_received(place):
 def test_what_is_owed_is_in_the_order_of_its_time_and_so_many(place):
     row = LedgerRow("refund_due", "ctr_1", "task_1", 1, 10, "base", "0xw", DAY * DAY_MS)
     for at_ms in (30, 10, 20):
-        place.executions.add_debt(replace(row, at_ms=row.at_ms + at_ms))
+        place.executions.add_debt(replace(row, at_ms=row.at_ms + at_ms), f"{CLAIM}{at_ms}")
 
     assert [owed.row.at_ms - row.at_ms for owed in place.rows.owed(DAY, 2)] == [10, 20]
     assert [came.at_ms - row.at_ms for came in place.rows.received(DAY, 9)] == [10, 20, 30]

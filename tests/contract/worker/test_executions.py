@@ -250,8 +250,8 @@ class TestExecutions:
         row = LedgerRow("refund_due", f"ctr_{name}", "task_x", 1, 5, "eip155:8453", "0xfrom", START_MS, "0x1")
         other = replace(row, transaction="0x2")
 
-        for owed in (row, row, other):
-            executions.add_debt(owed)
+        for owed, claim in ((row, "1"), (row, "1"), (replace(row, at_ms=START_MS + 1), "1"), (row, "2"), (other, "3")):
+            executions.add_debt(owed, f"8453/0xasset/0xfrom/{name}{claim}")
 
         month = datetime.fromtimestamp(START_MS // 1000, UTC).strftime("%Y-%m")
         assert [one for one in executions.ledger(month) if one.contract_id == row.contract_id] == [row, other]

@@ -188,10 +188,12 @@ class KeptExecutions(FakeExecutions):
             self._put(before, after)
             self._rows.add(after)
 
-    def add_debt(self, row: LedgerRow) -> None:
-        super().add_debt(row)
-        self._rows.owe(row)
-        self._rows.keep(MoneyMove.of_released(row))
+    def add_debt(self, row: LedgerRow, claim_key: str) -> None:
+        before = len(self.rows)
+        super().add_debt(row, claim_key)
+        for added in self.rows[before:]:
+            self._rows.owe(added)
+            self._rows.keep(MoneyMove.of_released(added))
 
     def _keep(self, before: Execution | None, after: Execution) -> None:
         self._rows.add(after)

@@ -39,6 +39,7 @@ class FakeExecutions(Executions):
     items: dict[str, Execution] = field(default_factory=dict)
     claims: dict[str, str] = field(default_factory=dict)
     rows: list[LedgerRow] = field(default_factory=list)
+    owed: set[str] = field(default_factory=set)  # claims of payments that were given up and came
     lock: threading.RLock = field(default_factory=threading.RLock)
     largest: int = 0  # bytes of the largest record so far
 
@@ -95,9 +96,11 @@ class FakeExecutions(Executions):
             self._weigh(after)
             self.items[contract_id] = after
 
-    def add_debt(self, row: LedgerRow) -> None:
+    def add_debt(self, row: LedgerRow, claim_key: str) -> None:
         with self.lock:
-            self.rows += [] if row in self.rows else [row]
+            if claim_key not in self.owed and row not in self.rows:
+                self.owed.add(claim_key)
+                self.rows.append(row)
 
     def ledger(self, month: str) -> list[LedgerRow]:
         return [row for row in self.rows if datetime.fromtimestamp(row.at_ms // 1000, UTC).strftime("%Y-%m") == month]

@@ -335,7 +335,7 @@ def test_one_transaction_counts_for_one_debt_alone(bench):
         9,
         bench.send(to=TREASURY),
     )
-    bench.stage.executions.add_debt(owed)
+    bench.stage.executions.add_debt(owed, "8453/0xasset/0xfrom/0xgiven_up")
     first, second = bench.task["debts"]
     transaction = bench.send()
     told = {"transaction": transaction, "debt": first["debt"]}
@@ -356,7 +356,7 @@ def test_one_transaction_counts_for_one_debt_alone(bench):
 def test_a_payment_that_was_given_up_and_came_is_paid_back_and_its_task_stays_as_it_is(bench):
     before, own = bench.standing, bench.debt
     owed = LedgerRow("refund_due", bench.name, "task_1", 1, 7, "eip155:8453", TREASURY, 9, bench.send(7))
-    bench.stage.executions.add_debt(owed)
+    bench.stage.executions.add_debt(owed, "8453/0xasset/0xfrom/0xgiven_up")
     given_up = next(one["debt"] for one in bench.task["debts"] if one["debt"] != own)
     told = {"transaction": bench.send(7, TREASURY, sender="0x" + "11" * 20), "debt": given_up}
     token = bench.verbs.evidence(OPERATOR, bench.name, told)["evidence"]
@@ -465,7 +465,7 @@ def test_a_transfer_of_the_whole_needs_an_override_while_nobody_knows_where_the_
         debt = bench.debt
     else:
         owed = replace(bench.stage.executions.rows[0], transaction="", at_ms=9)
-        bench.stage.executions.add_debt(owed)
+        bench.stage.executions.add_debt(owed, "8453/0xasset/0xfrom/0xgiven_up")
         debt = next(one["debt"] for one in bench.task["debts"] if not one["transaction"])
     shown = bench.evidence(transaction, debt=debt)
 

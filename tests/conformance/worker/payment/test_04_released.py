@@ -146,6 +146,38 @@ def test_a_look_that_is_repeated_owes_once(stage):
     assert len(refunds(stage)) == 1
 
 
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_two_looks_of_one_message_owe_once_however_long_the_node_was_silent_between_them(stub, seconds):
+    chain = RpcChain(stub.rpc_url)
+    nodes = [Silent(), chain]
+    stage = Stage(stub, ports={"chain_of": lambda network: nodes[0]})
+    contract, payload = released_by(stage, "a task that failed")
+    stub.ledger.charge(transfer_of(payload, contract))
+    (due,) = watched(stage)
+    stage.clock.now_ms = due.at_ms
+
+    for _ in range(2):  # the sweep sends a message for as long as the due time stands
+        stage.worker.resume.fire(due, stage.clock())
+        stage.clock.move(seconds)
+    assert len(watched(stage)) == 1
+    stage.due.put(watched(stage)[0]._replace(at_ms=stage.clock()))  # one that was left behind
+    nodes.pop(0)
+    stage.settle_down(DAY)
+
+    assert len(refunds(stage)) == 1 and watched(stage) == []
+
+
+def test_money_that_moved_is_owed_back_although_the_record_is_gone_by_then(stage):
+    contract, payload = released_by(stage, "a task that failed")
+    spent = stage.stub.ledger.charge(transfer_of(payload, contract))
+    del stage.executions.items[contract.contract_id]  # kept for 91 days; an authorization may live longer
+
+    stage.settle_down(LONGEST_SECONDS + 120)
+
+    assert [(row.transaction, row.atomic) for row in refunds(stage)] == [(spent.hash, 5_000_000)]
+    assert watched(stage) == []
+
+
 class Silent:
     """A node that does not answer."""
 

@@ -2,8 +2,11 @@
 
 When a claim is released, because its input was refused, its payment was not taken, it lapsed or its task failed, a
 due time for it is written in the same transaction. A look asks the chain, once the authorization is over, and daily
-while it still lives. Money that moved all the same is the seeker's: a ledger row `refund_due`, and an alarm. A block
-that is far behind the clock ends no watch. Without a node there is nobody to ask: the payload went with the claim.
+while it still lives. Money that moved all the same is the seeker's: a ledger row `refund_due`, once for each
+authorization, and an alarm. A block that is far behind the clock ends no watch. Without a node there is nobody to ask:
+the payload went with the claim.
+
+Looks may be doubled, as their messages may. Those of one due time lead to the same next one.
 """
 
 from collections.abc import Callable
@@ -12,17 +15,16 @@ from typing import Final, Self
 from piecework.clock import DAY_MS
 from piecework.durable.due import Due, DueTimes
 from piecework.extend.executors import Log
-from piecework.values import dataclass, replace
+from piecework.values import dataclass
 from piecework.worker.chain.networks import Network
 from piecework.worker.chain.rpc import Chain, ChainUnavailable
 from piecework.worker.contract.contracts import ContractRecord, Contracts
 from piecework.worker.payment.counts import SettlementCounts
 from piecework.worker.payment.evidence import Evidence, Unsettled, chain_evidence
-from piecework.worker.payment.owing import ledger_row
 from piecework.worker.payment.payments import Authorization, Payment
 from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import KEPT_DAYS, RELEASED_DUE, RELEASED_MARGIN_SECONDS
-from piecework.worker.record.executions import Executions
+from piecework.worker.record.executions import Executions, LedgerRow
 
 UNREACHED_MS: Final = 600_000  # until a node that did not answer is asked again
 
@@ -36,12 +38,14 @@ class Authorized:
     valid_before: int  # seconds
     payer: str
     nonce: str
+    claim_key: str
 
     @classmethod
     def of(cls, due: Due) -> Self:
         """Read it back from its due time."""
-        contract_id, generation, valid_before, _chain, _asset, payer, nonce = due.id.split("/")
-        return cls(contract_id, int(generation), int(valid_before), payer, nonce)
+        contract_id, generation, valid_before, claim_key = due.id.split("/", 3)
+        _chain, _asset, payer, nonce = claim_key.split("/")
+        return cls(contract_id, int(generation), int(valid_before), payer, nonce, claim_key)
 
     def unsettled(self, contract: ContractRecord) -> Unsettled:
         """What the chain is asked about; its signature is not needed for that."""
@@ -79,11 +83,11 @@ class VoidedAuthorizations:
         try:
             seen = chain_evidence(record, chain, now_ms)
         except ChainUnavailable:
-            return self._again(due, now_ms + UNREACHED_MS)
+            return self._again(due, UNREACHED_MS)
         if seen.paid:
             self._owe(released, contract, due, seen.paid)
         elif not _is_over(released, record, seen, now_ms):
-            return self._again(due, now_ms + DAY_MS)
+            return self._again(due, DAY_MS)
         return self.due_times.remove(due)
 
     def _unseen(self, released: Authorized, contract: ContractRecord, due: Due, now_ms: int) -> None:
@@ -91,22 +95,32 @@ class VoidedAuthorizations:
         if contract.network.is_testnet or _is_past(released, now_ms):
             return self.due_times.remove(due)
         self.log.warning("released_payment_unseen", contract_id=released.contract_id)
-        return self._again(due, now_ms + DAY_MS)
+        return self._again(due, DAY_MS)
 
     def _owe(self, released: Authorized, contract: ContractRecord, due: Due, transaction: str) -> None:
-        """Written under the due time's own moment, so that a repeated look writes the same row."""
+        """Once for each authorization, under the due time's moment; its record may be gone before it."""
         self.log.warning("released_payment_used", contract_id=released.contract_id, transaction=transaction)
         self.counts.strange()
         execution = self.executions.read(released.contract_id)
-        if execution is not None:
-            of_then = replace(execution, generation=released.generation)
-            payer, atomic = released.payer, contract.atomic
-            self.executions.add_debt(ledger_row("refund_due", of_then, contract, atomic, payer, due.at_ms, transaction))
+        owed = LedgerRow(
+            kind="refund_due",
+            contract_id=released.contract_id,
+            task_id=execution.task_id if execution else "",
+            generation=released.generation,
+            atomic=contract.atomic,
+            network=contract.network.caip2,
+            wallet=released.payer,
+            at_ms=due.at_ms,
+            transaction=transaction,
+        )
+        self.executions.add_debt(owed, released.claim_key)
 
-    def _again(self, due: Due, at_ms: int) -> None:
+    def _again(self, due: Due, gap_ms: int) -> None:
+        """At the end of the gap that the clock is in, counted from the due time."""
+        now_ms = self.clock()
         over_ms = (Authorized.of(due).valid_before + RELEASED_MARGIN_SECONDS) * 1000
-        later = min(at_ms, over_ms) if over_ms > self.clock() else at_ms
-        self.due_times.put(Due(later, RELEASED_DUE, due.id))
+        later = due.at_ms + gap_ms * (1 + max(0, now_ms - due.at_ms) // gap_ms)
+        self.due_times.put(Due(min(later, over_ms) if over_ms > now_ms else later, RELEASED_DUE, due.id))
         self.due_times.remove(due)
 
 

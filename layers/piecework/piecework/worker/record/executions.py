@@ -85,8 +85,8 @@ class Executions(Protocol):
     def add_item(self, contract_id: str, lease: str, item: Item) -> None:
         """Add a finished item, outside of versions as a renewal. Raises LeaseLost."""
 
-    def add_debt(self, row: LedgerRow) -> None:
-        """Add what is owed for a payment that was given up and taken, and that it came; again, nothing changes."""
+    def add_debt(self, row: LedgerRow, claim_key: str) -> None:
+        """Add what is owed for a payment that was given up and taken, and that it came; once for each payment."""
 
     def ledger(self, month: str) -> list[LedgerRow]:
         """The ledger rows of a month, as in 2026-01, oldest first; refunds are among them."""

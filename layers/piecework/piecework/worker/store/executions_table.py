@@ -5,6 +5,8 @@
 | EXEC#<contract id>                   | EXEC                | state, version, lease, lease_until, write, payment |
 |                                      |                     | record (JSON), told, told_writes, expires_at       |
 | CLAIM#<chain>/<asset>/<from>/<nonce> | CLAIM               | contract, generation, status, write, expires_at    |
+| the same                             | OWED                | row (JSON), write: the debt of one that was given  |
+|                                      |                     | up and taken; no second one is written             |
 | EXEC#<contract id>                   | MONEY#<version>#<…> | row (JSON), expires_at: one change of its payment  |
 | LEDGER#<year-month>                  | <ms>#<contract>#<…> | row (JSON); refunds: debts_table.py                |
 
@@ -100,10 +102,15 @@ class ExecutionsTable(Executions):
         if not self._table.update(_execution_key(contract_id), update, values, condition, ours=ours).done:
             raise LeaseLost("another runner has taken this task over")
 
-    def add_debt(self, row: LedgerRow) -> None:
+    def add_debt(self, row: LedgerRow, claim_key: str) -> None:
         came = MoneyMove.of_released(row)
+        owed = at((_claim_key(claim_key)[0], "OWED")) | {"row": _ledger_item(row)["row"], "write": _new_write()}
         self._table.transact(  # a row that is there stays, with its refund
-            [Put(_ledger_item(row), condition=ABSENT), Put(at(move_at(came)) | _received(came))]
+            [
+                Put(owed, condition=ABSENT),
+                Put(_ledger_item(row), condition=ABSENT),
+                Put(at(move_at(came)) | _received(came)),
+            ]
         )
 
     def ledger(self, month: str) -> list[LedgerRow]:
