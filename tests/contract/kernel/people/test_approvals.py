@@ -9,6 +9,7 @@ from piecework.edge.roles import parse_roles
 from piecework.kernel.errors import Invalid, NotFound
 from piecework.kernel.model.questions import HIDDEN, LISTED
 from piecework.kernel.store import keys
+from piecework.kernel.wire.cursors import key_cursor
 from piecework.kernel.wire.frames import event_body
 from tests.support.counted import Counted
 from tests.support.fakes import START_MS, FakeClock
@@ -222,7 +223,10 @@ def test_a_cancelled_approval_is_in_no_list_and_can_be_shown(stage):
     assert not found.waits and found.decided is None
 
 
-@pytest.mark.parametrize("cursor", ["x", "!", "é", "YWJj", "MDAw" * 400, "MDAwMDAwMDAwMDAwMDAwIw"])
+TOO_LARGE = key_cursor(f"{keys.time(1)}#{'é' * 580}")  # for a key of DynamoDB, which counts bytes
+
+
+@pytest.mark.parametrize("cursor", ["x", "!", "é", "YWJj", "MDAw" * 400, "MDAwMDAwMDAwMDAwMDAwIw", TOO_LARGE])
 def test_a_cursor_that_was_not_given_is_refused(stage, cursor):
     for answered in (True, False):
         with pytest.raises(Invalid):

@@ -14,7 +14,7 @@ LIST_BYTES: Final = 4_000_000  # of labels in one answer: it must fit the 6 MB o
 NOT_OURS: Final = "the cursor is not one that this door has given"
 
 KEY: Final = re.compile(r"[0-9]{15}#.", re.ASCII)
-KEY_CHARACTERS: Final = 600  # of a time and two ids; DynamoDB refuses to look for more than 1,024 bytes
+KEY_BYTES: Final = 600  # of a time and two ids; DynamoDB refuses to look for more than 1,024
 
 
 def enough(rows: Iterable[Summary]) -> Iterator[Summary]:
@@ -81,7 +81,7 @@ def key_of(cursor: str) -> str:
         Invalid: this door did not give it out.
     """
     raw = text_of(cursor)
-    if raw and (len(raw) > KEY_CHARACTERS or not KEY.match(raw)):
+    if raw and (len(raw.encode()) > KEY_BYTES or not KEY.match(raw)):
         raise Invalid(NOT_OURS)
     return raw
 
