@@ -5,7 +5,7 @@ import pytest
 from piecework.kernel.settings import MOST_NAMES
 from piecework.ops.kernel_routes import KERNEL
 from tests.support.kernel.desk import GATED, NamedDesk
-from tests.support.ops.kernel import KernelOps
+from tests.support.ops.kernel import ROLES, KernelOps
 
 
 @pytest.fixture
@@ -83,6 +83,20 @@ def test_an_answer_wakes_the_agent_that_asked(ops, work, approved):
     assert answer(ops, work, step_id, approved=approved).status == 200
 
     assert hints_of_agents(ops) == before + 1
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_an_answer_is_about_its_step_whatever_signal_the_agent_waits_for(approved):
+    ops = KernelOps(roles=f"{ROLES},bob=approver+operator")
+    work = ops.desk.work()
+    step_id = work.step(GATED)
+    answer(ops, work, step_id, "approver")
+    work.report(step_id)
+    work.intend("wait", signal_type="step.approve" if approved else "step.deny")
+
+    late, strange = (answer(ops, work, one, "bob", approved=approved) for one in (step_id, "another"))
+    assert (late.status, late.body["details"]["by"], strange.status) == (409, "ops:approver", 400)
+    assert work.status == "blocked"
 
 
 def hints_of_agents(ops):

@@ -40,6 +40,8 @@ class Said:
 
 def is_answer(execution: Execution, command: Signal) -> bool:
     """Whether a signal answers about a step; what an agent waits for by its very type is an ordinary signal."""
+    if command.is_answer:
+        return True
     if execution.waits_for("signal", command.type):
         return False
     if command.type != ALIAS:

@@ -126,6 +126,7 @@ class Signal:
     roles: Roles = EVERY
     served: bool | None = None  # by a token of agents: whether the execution's agent has connected with it
     works_as: str = ""  # a name that is the caller's too, if the execution's agent works by the token of that name
+    is_answer: bool = False  # it answers about a step, whatever the agent waits for; else that tells what it is
 
     @property
     def step_id(self) -> str:

@@ -151,12 +151,19 @@ class Kernel:
         return self.get(execution_id)
 
     def signal(
-        self, execution_id: str, signal_type: str, payload: Json, caller: Caller = UNLIMITED, also: str = ""
+        self,
+        execution_id: str,
+        signal_type: str,
+        payload: Json,
+        caller: Caller = UNLIMITED,
+        also: str = "",
+        *,
+        is_answer: bool = False,
     ) -> dict[str, Json]:
         """Something from outside for an execution; `already` when it was done before.
 
         `also` is a name of a kernel door's token that means the same party as the caller, who may not answer what an
-        agent asks that works by it.
+        agent asks that works by it. `is_answer` says that it is about a step, even if the agent waits for its type.
 
         Raises:
             NotFound: no such execution.
@@ -164,7 +171,7 @@ class Kernel:
             Invalid: an approval that does not fit.
             Forbidden: the caller may not answer about a step, or about this one, or not send any other signal.
         """
-        command = Signal(signal_type, payload, roles=caller.roles)
+        command = Signal(signal_type, payload, roles=caller.roles, is_answer=is_answer)
         looks = iter((True,))
 
         def attempt(read: Read, _now_ms: int, taken: int) -> Decision:

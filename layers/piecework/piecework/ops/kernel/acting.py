@@ -65,7 +65,8 @@ class KernelActs:
         payload: dict[str, Json] = {"step_id": asked.named["step_id"], "approved": switch(body, "approved")}
         if reason := _reason(body):
             payload["reason"] = reason
-        return self._signalled(asked, "step.approve" if payload["approved"] else "step.deny", payload)
+        kind = "step.approve" if payload["approved"] else "step.deny"
+        return self._signalled(asked, kind, payload, is_answer=True)
 
     def signal(self, asked: Asked) -> Response:
         """The answer of POST /ops/kernel/executions/{execution_id}/signal; one that answers about a step is an answer.
@@ -137,10 +138,11 @@ class KernelActs:
         paused = self._kernel().resume(agent_id, reason_in(body), by)
         return answered({"agent_id": agent_id, "pause": pause_body(paused)})
 
-    def _signalled(self, asked: Asked, kind: str, payload: Json) -> Response:
+    def _signalled(self, asked: Asked, kind: str, payload: Json, *, is_answer: bool = False) -> Response:
         """Nobody answers what is asked by an agent that works, or has lately connected, by a token of his name."""
         also = asked.caller.name if asked.caller.is_limited else ""
-        told = self._kernel().signal(asked.named["execution_id"], kind, payload, acting(asked.caller), also)
+        execution_id, caller = asked.named["execution_id"], acting(asked.caller)
+        told = self._kernel().signal(execution_id, kind, payload, caller, also, is_answer=is_answer)
         return answered({"status": "ok", **told})
 
 
