@@ -125,6 +125,16 @@ def test_what_is_shortened_says_so_and_is_whole_where_one_decides(kernel, open_c
     expect(row(page, "text")).to_contain_text("the end")
 
 
+def test_long_arguments_that_are_private_are_whole_for_an_approver(kernel, open_console):
+    work = kernel.asks("mail.send", {"text": "a" * 70_000 + "the end"})
+    page = open_console(f"/inbox/{work.id}/{work.step_id}")
+
+    expect(row(page, "text")).to_contain_text("the end")
+    page.get_by_role("button", name="Grant…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("the end")
+    expect(page.get_by_text("You do not see all that you would answer about.")).to_have_count(0)
+
+
 def test_what_cannot_be_shown_whole_is_said_before_one_answers(kernel, open_console):
     kernel.asks(arguments={"text": "a" * 70_000})
     page = open_console("/inbox")

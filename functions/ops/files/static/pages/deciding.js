@@ -45,7 +45,7 @@ async function fromLog({ execution_id, step_id }, signal) {
   for (let after = 0, pages = 0; pages < MOST_PAGES; pages += 1) {
     const page = await getExact(`kernel/executions/${part(execution_id)}/events`, { after_sequence: after, limit: EVENTS }, signal);
     const made = page.events.find((/** @type {any} */ event) => event.type === "step.created" && event.step_id === step_id);
-    if (made) return made.payload.private ? undefined : made.payload.arguments;
+    if (made) return made.payload.private && !mayAnswer() ? undefined : made.payload.arguments; // others get a mark in their place
     if (!page.events.length) return undefined;
     after = page.latest_sequence;
   }
