@@ -187,6 +187,18 @@ def test_what_the_issuer_refuses_is_told_and_another_tabs_answer_does_not_count(
     assert "stolen" not in other.url
 
 
+def test_a_sign_in_that_the_door_does_not_take_is_asked_for_again_with_the_reason(visit, issuer, door):
+    page = visit("/pieces?state=failed")
+    issuer.lasts = -120
+    page.get_by_role("button", name=BUTTON).click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("the sign-in has expired")
+    assert page.url == f"{door.url}/console/pieces?state=failed"
+
+    issuer.lasts = 600
+    page.get_by_role("button", name=BUTTON).click()
+    expect(page.get_by_text("person:7b5c8a1e")).to_be_visible()
+
+
 def test_signing_out_ends_at_the_issuer_and_comes_back(visit, issuer):
     page = visit("/now")
     page.get_by_role("button", name=BUTTON).click()

@@ -69,7 +69,9 @@ export async function start() {
     await spend(once);
   }
   for (const way of ways) if (await way.resume?.()) current = way;
-  if ((await learn()) && isKept(caller?.name ?? "")) toast("What you had typed is kept. Open the same question again.");
+  const why = await learn();
+  if (why && current) return (current = null), signIn(`The door does not take your sign-in: ${why}.`);
+  if (!why && isKept(caller?.name ?? "")) toast("What you had typed is kept. Open the same question again.");
 }
 
 /** How often somebody has signed in; a request that was sent before the last time is only sent again. */
@@ -102,16 +104,16 @@ async function spend(once) {
   await fetch(SESSION, sent).catch(() => null); // refused: the question below says how to go on
 }
 
-/** @returns {Promise<boolean>} whether anybody is signed in */
+/** @returns {Promise<string>} why nobody is signed in; empty if somebody is */
 async function learn() {
   const answer = await fetch(new URL("whoami", OPS), { headers: await headers(), cache: "no-store" }).catch(unreached);
   if (answer.status === 403) return await refuse(answer);
-  if (answer.status === 401) return set(null), false;
+  if (answer.status === 401) return set(null), (await answer.json().catch(() => null))?.error || "no reason was given";
   if (!answer.ok) throw new Error(`The door answered ${answer.status}. Try again in a moment.`);
   const found = await answer.json().catch(unreached);
   signed += 1;
   set(found);
-  return true;
+  return "";
 }
 
 /** @returns {never} */
@@ -154,6 +156,6 @@ async function question(earlier) {
     isForced: true,
   });
   [current, pasted] = [null, answer?.token.trim() ?? ""];
-  const problem = await learn().then((isSigned) => (isSigned ? "" : "This token is not one of the door's."), (error) => error.message);
+  const problem = await learn().then((why) => why && "This token is not one of the door's.", (error) => error.message);
   if (problem) return question(problem);
 }
