@@ -17,6 +17,7 @@ from piecework.worker.record.execution import WEBHOOK_DUE
 from piecework.worker.record.states import State
 from tests.support.fakes import FakeClock
 from tests.support.ops.requests import NOBODY, OPERATOR, VIEWER
+from tests.support.ops.tasks import FakeWorkerRows, KeptExecutions
 from tests.support.ops.verbs import FakeRecordRows
 from tests.support.worker.stage import BODY, Stage, stub_facilitator
 
@@ -130,6 +131,20 @@ def test_not_paid_lets_the_seeker_sign_anew_and_watches_the_released_payment(stu
     assert bench.resolve("not_paid")["state"] == "UNPAID"
     assert bench.standing.payment.claim_status == "released"
     assert "released" in {due.kind for due in bench.stage.due.rows}
+
+
+def test_a_decision_stands_with_the_move_that_it_made_and_with_no_later_payment(stub):
+    rows, clock = FakeWorkerRows(), FakeClock()
+    kept = KeptExecutions(rows, clock)
+    bench = Bench(stub, "500", clock=clock, ports={"executions": kept, "due_times": kept.due}).give_up()
+    done = bench.resolve("not_paid")["resolved"]
+    stub.say("settle", "ok")
+    bench.stage.post(bench.contract, BODY, bench.stage.pay(bench.contract))
+
+    moves = rows.moves(bench.name, 99)
+    assert [move.payment for move in moves][:4] == ["settled", "settling", "authorized", "failed"]
+    assert [move.resolution for move in moves if move.resolution] == [done] == [moves[3].resolution]
+    assert bench.standing.settlement.resolution == done  # the record keeps the last word
 
 
 def test_work_that_is_paid_before_it_is_done_begins(stub):

@@ -12,7 +12,7 @@ from piecework.values import dataclass
 from piecework.worker.record.debts import Refund
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import LedgerRow
-from piecework.worker.record.values import BoundPayment
+from piecework.worker.record.values import BoundPayment, Settlement
 
 REFUNDED: Final = "refunded"  # of money that was owed back, and was paid back
 RELEASED: Final = "released"  # of a payment that was taken although we had given it up
@@ -61,7 +61,7 @@ class MoneyMove:
             hashes=settlement.hashes,
             transaction=str(receipt.get("transaction") or ""),
             reason=str(receipt.get("errorReason") or ""),
-            resolution=dict(settlement.resolution) if settlement.resolution else None,
+            resolution=_word(before, settlement),
             network=_network(after.payment.claim_key),
         )
 
@@ -101,6 +101,12 @@ class MoneyMove:
 def at_stake(execution: Execution) -> tuple[str, int | None]:
     """The network of a task's payment, empty if not known, and what it authorizes; None where nobody knows."""
     return _network(execution.payment.claim_key), _authorized(execution.payment)
+
+
+def _word(before: Execution | None, after: Settlement) -> Json:
+    """An operator's word, with the move that it made: only he moves on what is unresolved. The record keeps it longer."""
+    is_said = before is not None and before.settlement.status == "unresolved"
+    return dict(after.resolution) if is_said and after.resolution else None
 
 
 def _bound(execution: Execution) -> tuple[str, str]:
