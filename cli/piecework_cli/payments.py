@@ -7,12 +7,15 @@ same evidence. To decide against the chain, type the contract's id once more; th
 
 import argparse
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from piecework.clock import now_in_ms
 from piecework.jsons import Json
-from piecework.worker.backends import chain_of
+from piecework.worker.backends import node_of
+from piecework.worker.chain.networks import Network
+from piecework.worker.chain.rpc import Chain
 from piecework.worker.contract.contracts import time_text
 from piecework.worker.ids import contract_id
 from piecework.worker.payment.cases import Case
@@ -138,7 +141,7 @@ def refunded(options: argparse.Namespace) -> None:
     if options.override not in (None, named):
         raise CommandError(f"--override must be {named}, the id of the contract that you decide on")
     debts, executions = DebtsTable(target.clients.dynamodb, target.table(WORK_TABLE)), executions_of(target)
-    refunding = Refunding(debts, executions, chain_of(target.settings), now_in_ms, _NullLog())
+    refunding = Refunding(debts, executions, _chain_of(target), now_in_ms, _NullLog())
     look = refunding.look(named, options.debt, options.transaction.lower())
     said = Said("", options.reason, options.override is not None)
     show({"chain": look.chain, "refund": refunding.decide(look, said).word})
@@ -166,7 +169,7 @@ def _doubts(target: Target) -> Doubts:
     charging = Charging(
         executions=executions,
         facilitator=HttpFacilitator(target.variables["FACILITATOR_URL"]),
-        chain_of=chain_of(target.settings),
+        chain_of=_chain_of(target),
         clock=now_in_ms,
         nudge=lambda due, delay_ms: None,
         log=_NullLog(),
@@ -174,6 +177,11 @@ def _doubts(target: Target) -> Doubts:
     )
     contracts = ContractsTable(target.clients.dynamodb, target.table("PIECEWORK_CONTRACTS_TABLE"))
     return Doubts(contracts, executions, charging)
+
+
+def _chain_of(target: Target) -> Callable[[Network], Chain | None]:
+    """The worker's node; where its URL is a secret, the operator's own credentials read it when a chain is asked."""
+    return lambda network: node_of(target.node_url, "")(network)
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,20 @@ def test_an_operator_says_not_paid_where_the_chain_proves_it_and_the_seeker_may_
     assert (stage.charges(), len(stage.runs)) == (1, 1)
 
 
+def test_a_node_whose_url_is_a_secret_is_asked_with_the_operators_own_credentials(stage, capsys, monkeypatch):
+    contract, _ = unresolved(stage, "lost-cut")
+    (transaction,) = stage.stub.ledger.transactions
+    monkeypatch.delenv("BASE_RPC_URL")
+    settings = {"BASE_RPC_URL_SECRET_ARN": "arn:of-the-node", "PUBLIC_BASE_URL": "https://hire.example"}
+    monkeypatch.setattr("piecework_cli.target.variables_of", lambda stack, function: settings)
+    monkeypatch.setattr("piecework_cli.target.secret_of", {"arn:of-the-node": stage.stub.rpc_url}.__getitem__)
+
+    assert main(["--stack", "s", "payment", "resolve", contract.contract_id, "--paid", transaction]) == 0
+
+    shown = told(capsys)
+    assert (shown["chain"]["paid_by"], shown["resolved"]["by"]) == (transaction, "evidence")
+
+
 # How the payment went, how the node stands, and what an operator says that the chain does not show.
 NOT_SHOWN = [
     ("500", "ok", ("--paid", TRANSACTION)),
@@ -235,7 +249,7 @@ def test_an_operator_says_that_what_is_owed_was_paid_back_and_the_export_shows_b
 
 def test_without_a_node_no_refund_of_real_money_is_said_even_with_an_override(stage, capsys, monkeypatch):
     contract, debt, transaction = owed_back(stage)
-    monkeypatch.setattr("piecework_cli.payments.chain_of", lambda settings: lambda network: None)
+    monkeypatch.setattr("piecework_cli.payments.node_of", lambda url, arn: lambda network: None)
     words = ["payment", "refunded", contract.contract_id, "--debt", debt, "--reason", "sent on Monday"]
 
     for override in ([], ["--override", contract.contract_id]):
