@@ -181,7 +181,11 @@ def _doubts(target: Target) -> Doubts:
 
 def _chain_of(target: Target) -> Callable[[Network], Chain | None]:
     """The worker's node; where its URL is a secret, the operator's own credentials read it when a chain is asked."""
-    return lambda network: node_of(target.node_url, "")(network)
+
+    def found(network: Network) -> Chain | None:
+        return node_of(target.node_url, "")(network)
+
+    return found
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def at_stake(execution: Execution) -> tuple[str, int | None]:
 
 
 def _word(before: Execution | None, after: Settlement) -> Json:
-    """An operator's word, with the move that it made: only he moves on what is unresolved. The record keeps it longer."""
+    """An operator's word, with the move that it made: only an operator moves on what is unresolved."""
     is_said = before is not None and before.settlement.status == "unresolved"
     return dict(after.resolution) if is_said and after.resolution else None
 
