@@ -53,7 +53,7 @@ def list_approvals(options: argparse.Namespace) -> None:
         page = kernel.ask("GET", f"/v0/approvals{query({'limit': min(left, PAGE), **state, **more})}")
         for found in page["approvals"]:
             print(_line(found))
-        left, cursor = left - PAGE, page.get("next_cursor", "")
+        left, cursor = left - len(page["approvals"]), page.get("next_cursor", "")
         if not cursor:
             return
 

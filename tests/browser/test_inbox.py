@@ -284,6 +284,16 @@ def _lost(route, *, reaches):
     return route.abort()
 
 
+def test_a_page_without_answers_is_not_taken_for_an_empty_list(open_console):
+    page = open_console("/inbox")
+    page.route("**/kernel/approvals?*", lambda route: route.fulfill(json={"approvals": [], "next_cursor": "more"}))
+    page.get_by_role("link", name="What was answered").click()
+
+    expect(page.get_by_text("Nothing on this part of the list")).to_be_visible()
+    expect(page.get_by_role("button", name="Load more")).to_be_visible()
+    expect(page.get_by_text("Nothing was answered lately")).to_have_count(0)
+
+
 def test_what_strangers_write_is_shown_as_text(kernel, open_console):
     tool, agent = HOSTILE[:38], f"agent {HOSTILE[:60]}"
     work = kernel.asks(tool, {HOSTILE: HOSTILE, "list": [HOSTILE]}, agent, labels={HOSTILE: HOSTILE})

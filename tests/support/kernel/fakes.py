@@ -27,6 +27,7 @@ from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.payloads import emptied
 from piecework.kernel.model.ports.agents import AgentQueue, Agents, Board, Consumer, Waiting
 from piecework.kernel.model.ports.executions import (
+    Answers,
     Approval,
     Beside,
     Details,
@@ -209,7 +210,7 @@ class FakeExecutions(Executions):
             listed = [self._listed(keys.waiting_approval(one.since_ms, one.execution_id), one) for one in found if one]
         return sorted((one for one in listed if one.key > after), key=lambda one: one.key)[:limit]
 
-    def answered(self, limit: int, before: str = "") -> list[Approval]:
+    def answered(self, limit: int, before: str = "") -> Answers:
         with self._store.lock:
             listed = [
                 replace(
@@ -220,8 +221,9 @@ class FakeExecutions(Executions):
                 for key, one in self._store.answered.items()
                 if one.execution_id in self._store.kept and one.step_id in self._store.kept[one.execution_id].steps
             ]
-        found = (one for one in listed if not before or one.key < before)
-        return sorted(found, key=lambda one: one.key, reverse=True)[:limit]
+        before_it = (one for one in listed if not before or one.key < before)
+        found = sorted(before_it, key=lambda one: one.key, reverse=True)
+        return Answers(found[:limit], found[limit - 1].key if len(found) > limit else "")
 
     def approval(
         self, execution_id: str, step_id: str, *, with_arguments: bool = True

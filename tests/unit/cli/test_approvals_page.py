@@ -13,8 +13,10 @@ from kernel.http.api import create_app
 from kernel.http.doors import Door
 from piecework.edge.roles import parse_roles
 from piecework.kernel.model.commands import Intent
+from piecework.kernel.model.ports.executions import Answers
 from piecework_cli.main import main
 from tests.support.kernel.desk import served
+from tests.support.kernel.fakes import FakeExecutions
 from tests.support.kernel.policies import a_policy
 from tests.support.kernel.stage import KernelStage
 
@@ -89,6 +91,16 @@ def test_a_list_goes_through_pages_up_to_its_limit(stage, monkeypatch):
 
     assert len(_printed(stage, "ls").splitlines()) == 5
     assert len(_printed(stage, "ls", "--limit", "3").splitlines()) == 3
+
+
+def test_a_page_without_answers_is_not_the_end_of_the_list(stage, monkeypatch):
+    asked = asking(stage, "pay.refund", {"number": 1})
+    stage.signal(asked[0], "step.deny", {"step_id": asked[1]})
+    [found] = stage.store.executions.answered(1).page
+    pages = iter([Answers([], found.key), Answers([], found.key), Answers([found], "")])
+    monkeypatch.setattr(FakeExecutions, "answered", lambda *_: next(pages))
+
+    assert len(_printed(stage, "ls", "--answered", "--limit", "1").splitlines()) == 1
 
 
 def _printed(stage: KernelStage, *words: str) -> str:

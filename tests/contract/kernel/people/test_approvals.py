@@ -182,6 +182,24 @@ def test_answers_of_forgotten_executions_are_in_no_list_and_hide_none_behind_the
     assert [one.step_id for one in first + second] == [asked[1][1], asked[0][1]] and end == ""
 
 
+def test_however_many_answers_are_gone_those_behind_them_are_reached(stage):
+    asked = []
+    for _ in range(14):
+        asked.append(asking(stage))
+        stage.clock.move(1)
+        answer(stage, asked[-1], approved=False)
+    for execution, _ in asked[2:]:
+        stage.kernel.cancel(execution)
+        stage.store.executions.forget(execution)
+
+    found, cursor = stage.kernel.approvals_page("", 1, answered=True)
+    for _ in range(4):
+        page, cursor = stage.kernel.approvals_page(cursor, 1, answered=True) if cursor else ([], "")
+        found += page
+
+    assert [one.step_id for one in found] == [asked[1][1], asked[0][1]] and cursor == ""
+
+
 @ON_DYNAMODB  # which removes the rows of an execution one by one
 def test_private_arguments_stay_private_while_their_execution_is_being_forgotten(stage):
     private, plain = asking(stage, "mail.send"), asking(stage)

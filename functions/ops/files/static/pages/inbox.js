@@ -105,7 +105,7 @@ function view(state, isHistory, acts) {
     ${each(state.outcomes, (found) => idOf(found.approval), news)}
     ${state.problem ? failure(state.problem, acts.look) : null}
     <p class="unseen" role="status">${state.isThere && !isHistory ? state.next ? `${state.items.length} or more calls wait for a person` : `${counted(state.items.length, "call")} ${form(state.items.length, "waits", "wait")} for a person` : null}</p>
-    ${state.isThere && !state.items.length ? none(isHistory) : null}
+    ${state.isThere && !state.items.length ? none(isHistory, Boolean(state.next)) : null}
     ${each(state.items, idOf, (one) => card(one, idOf(one) === state.chosen, isHistory, acts))}
     ${state.next ? html`<p class="more"><button type="button" @click=${acts.more}>Load more</button></p>` : null}`;
 }
@@ -131,8 +131,9 @@ function card(one, isChosen, isHistory, acts) {
   </article>`;
 }
 
-/** @param {boolean} isHistory */
-function none(isHistory) {
+/** @param {boolean} isHistory @param {boolean} isPart whether the list goes on */
+function none(isHistory, isPart) {
+  if (isPart) return empty("Nothing on this part of the list", "The door reads a bounded number of rows at once. Go on for the rest.");
   if (isHistory) return empty("Nothing was answered lately", "Answers are listed as long as their executions are kept.");
   return empty("Nobody waits for you", html`A rule of the <a href=${link("/policy")}>policy</a> that says <code>require_approval</code> puts calls here.`);
 }

@@ -201,8 +201,10 @@ class Kernel:
         Raises:
             Invalid: this door did not give the cursor out.
         """
-        listed = self._executions.answered if answered else self._executions.approvals
-        found = listed(limit + 1, key_of(cursor))
+        if answered:
+            page, then = self._executions.answered(limit, key_of(cursor))
+            return page, key_cursor(then)
+        found = self._executions.approvals(limit + 1, key_of(cursor))
         return found[:limit], key_cursor(found[limit - 1].key) if len(found) > limit else ""
 
     def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord]:

@@ -99,10 +99,13 @@ class KernelViews:
         given = texts(asked.request.query, "state", "limit", "cursor")
         state = one_of(given, "state", STATES) or STATES[0]
         limit = number(given, "limit", LIST, LIST_MOST, least=1)
-        listed = self._executions.answered if state == "answered" else self._executions.approvals
-        found = listed(limit + 1, key_of(given.get("cursor", "")))
-        cursor = key_cursor(found[limit - 1].key) if len(found) > limit else ""
-        return answered({"approvals": [approval_body(one) for one in found[:limit]], "next_cursor": cursor})
+        place = key_of(given.get("cursor", ""))
+        if state == "answered":
+            page, then = self._executions.answered(limit, place)
+        else:
+            found = self._executions.approvals(limit + 1, place)
+            page, then = found[:limit], found[limit - 1].key if len(found) > limit else ""
+        return answered({"approvals": [approval_body(one) for one in page], "next_cursor": key_cursor(then)})
 
     def approval(self, asked: Asked) -> Response:
         """The answer of GET /ops/kernel/executions/{execution_id}/approvals/{step_id}. Raises NotFound.

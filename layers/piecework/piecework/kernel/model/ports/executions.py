@@ -92,6 +92,13 @@ class Approval:
     waits: bool = True  # neither answered nor cancelled
 
 
+class Answers(NamedTuple):
+    """A part of the list of what was answered, and the place after which it goes on; empty at its end."""
+
+    page: list[Approval]
+    then: str
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What was read in one request with a message: its consumer, and the execution that it is about."""
@@ -152,8 +159,11 @@ class Executions(Protocol):
     def approvals(self, limit: int, after: str = "") -> list[Approval]:
         """Steps that wait for a person after that place, the oldest first, with their questions."""
 
-    def answered(self, limit: int, before: str = "") -> list[Approval]:
-        """Answers of people, and of time, before that place, the newest first; some are gone with their execution."""
+    def answered(self, limit: int, before: str = "") -> Answers:
+        """Answers of people, and of time, before that place, the newest first.
+
+        Some are gone with their execution: a page may hold fewer than the limit, even none, before the list ends.
+        """
 
     def approval(
         self, execution_id: str, step_id: str, *, with_arguments: bool = True
