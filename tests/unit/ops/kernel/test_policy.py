@@ -87,6 +87,14 @@ def test_the_first_rule_that_holds_decides(ops):
     assert (told["decision"], told["rule_id"], len(told["rules"])) == ("allow", "office", 1)
 
 
+def test_arguments_that_are_null_are_arguments_as_they_are_at_the_kernel_door(ops):
+    null, none = evaluate(ops, arguments=None).body, evaluate(ops).body
+
+    assert (null["decision"], null["rule_id"]) == ("allow", "office")
+    assert none["rules"][0]["problems"] == [{"condition": "arguments", "problem": "the call has no arguments"}]
+    assert evaluate(ops, arguments=None, labels=None, at=None, step_count=None).body == null
+
+
 def test_what_is_asked_is_evaluated_against_what_is_deployed_now(ops, file):
     file.write_text("default: {decision: allow}\n")
 

@@ -35,8 +35,9 @@ def answered(body: Json, **facts: str) -> Response:
     return Response(200, line(body), is_binary=True, facts=facts)
 
 
-def members(request: Request, *allowed: str) -> dict[str, Json]:
-    """The body as an object of known members, null counting as absent; an empty body has none.
+def members(request: Request, *allowed: str, or_null: str = "") -> dict[str, Json]:
+    """The body as an object of known members, null counting as absent but for the one that may be null; an empty body
+    has none.
 
     Raises:
         UnsupportedMediaType: it is not declared as JSON; a page of another site cannot declare that unasked.
@@ -55,7 +56,7 @@ def members(request: Request, *allowed: str) -> dict[str, Json]:
         raise BadRequest("the body must be a JSON object")
     if unknown := [name for name in value if name not in allowed]:
         raise BadRequest(f"the member {unknown[0][:40]!r} is not known here; send {', '.join(allowed) or 'none'}")
-    return {name: given for name, given in value.items() if given is not None}
+    return {name: given for name, given in value.items() if given is not None or name == or_null}
 
 
 def check_said_once(request: Request) -> None:

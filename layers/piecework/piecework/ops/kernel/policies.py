@@ -57,7 +57,7 @@ class Policies:
         from piecework.kernel.policy.rules import explained
         from piecework.kernel.policy.verdicts import Call
 
-        body = members(asked.request, *OF_A_CALL)
+        body = members(asked.request, *OF_A_CALL, or_null="arguments")
         at = moment("at", text(body, "at"))
         call = Call(
             agent_id=text(body, "agent_id", is_needed=True),
