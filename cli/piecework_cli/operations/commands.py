@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from piecework.jsons import Json
-from piecework.worker.chain.exchange import Answer, Endpoint
+from piecework.worker.chain.exchange import Answer, Endpoint, Interrupted
 from piecework_cli.output import CommandError, show
 from piecework_cli.payments import add_refund, add_word
 from piecework_cli.stacks import output_of
@@ -244,13 +244,18 @@ def _ask(
     """Ask the operator's door.
 
     Raises:
-        CommandError: it refuses, does not answer, or is another door.
+        CommandError: it refuses, does not answer, or is another door; or its answer is lost, and it may have done it.
     """
     url = options.ops or (_deployed(options.stack) if options.stack else local_url(OPS_DISTANCE))
     headers = {"authorization": f"Bearer {options.token}"} if options.token else {}
     path = "/".join(("/ops", *(quote(part, safe="") for part in parts)))
     path += f"?{urlencode(query)}" if query else ""
     answer = Endpoint(url.rstrip("/")).exchange(method, path, body, headers, REQUEST_SECONDS)
+    if isinstance(answer, Interrupted) and method != "GET":
+        raise CommandError(
+            f"{url} was asked, and its answer did not come; it may have been done: see `piecework ops records`"
+            " before you repeat it"
+        )
     if not isinstance(answer, Answer):
         raise CommandError(f"{url} does not answer; start `make run`, or name the operator's door with --ops")
     document = answer.document

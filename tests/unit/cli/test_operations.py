@@ -24,7 +24,9 @@ def door(monkeypatch):
             length = int(self.headers.get("content-length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             scripted.asked.append((self.command, self.path, body, self.headers.get("authorization")))
-            status, document = scripted.answer
+            if (answer := scripted.answer) is None:  # done, and the answer is lost
+                return
+            status, document = answer
             raw = json.dumps(document).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
@@ -164,6 +166,25 @@ def test_what_changes_something_needs_a_reason_and_a_decision_its_evidence(door,
     with pytest.raises(SystemExit):
         main(["ops", *words])
     assert door.asked == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["resolve", "ctr_1", "--not-paid", "--evidence", "d1"], ["redrive", "task"], ["forget", "piece", "a"]],
+)
+def test_a_lost_answer_is_told_as_what_may_have_been_done_and_not_as_a_door_that_is_away(
+    door, words, capsys, monkeypatch
+):
+    door.answer = None
+
+    assert main(["ops", *words, "--reason", "seen"]) == 1
+    assert main(["ops", "status"]) == 1
+    lost, looked = capsys.readouterr().err.splitlines()
+    monkeypatch.setenv("PIECEWORK_OPS_URL", "http://127.0.0.1:9")
+    assert main(["ops", *words, "--reason", "seen"]) == 1
+
+    assert len(door.asked) == 2 and "may have been done" in lost and "piecework ops records" in lost
+    assert all("does not answer; start `make run`" in told for told in (looked, capsys.readouterr().err))
 
 
 def test_another_door_is_told_as_such(door, capsys):
