@@ -59,6 +59,18 @@ def test_a_webhook_that_told_of_an_approval_is_shown_with_its_tries_and_sent_aga
     assert findings(page) == []
 
 
+def test_webhooks_of_an_approval_are_found_behind_many_others_of_its_execution(kernel, open_console):
+    work = kernel.asks()
+    ids = {"execution_id": work.id, "event_id": "e" * 32, "step_id": work.step_id}
+    told = {**ids, "name": "desk", "notice": "needed", "at_ms": None, "state": "pending", "attempt": 1, "tries": []}
+    pages = {False: {"items": [], "next": "more"}, True: {"items": [told], "next": None}}
+    page = open_console("/inbox")
+    page.route("**/kernel/webhooks?*", lambda route: route.fulfill(json=pages["cursor=more" in route.request.url]))
+    page.get_by_role("link", name="pay.refund").click()
+
+    expect(page.get_by_role("region", name="Webhooks").first).to_contain_text("e" * 32)
+
+
 def test_a_call_is_granted_and_the_execution_is_seen_to_end(kernel, open_console):
     work = kernel.asks(arguments=EXACT)
     page = open_console("/inbox")

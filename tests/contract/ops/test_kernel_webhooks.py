@@ -120,8 +120,20 @@ def test_the_webhooks_of_one_execution_are_found_though_somebody_wants_no_more_o
     place.keep("ex_2", 3)
     place.deliveries.stop("ex_1")
 
-    assert [head.event_id[-1] for head in place.rows.of_execution("ex_1", 9)] == ["1", "2"]
-    assert len(place.rows.of_execution("ex_1", 1)) == 1 and place.rows.of_execution("ex_3", 9) == []
+    assert [head.event_id[-1] for head in place.rows.of_execution("ex_1", "", 9).heads] == ["1", "2"]
+    assert len(place.rows.of_execution("ex_1", "", 1).heads) == 1
+    assert place.rows.of_execution("ex_3", "", 9) == ([], "")
+
+
+def test_the_webhooks_of_one_execution_come_in_pages(place):
+    for number in (3, 1, 2, 4):
+        place.keep("ex_1", number)
+    place.deliveries.stop("ex_1")
+
+    first = place.rows.of_execution("ex_1", "", 2)
+    second = place.rows.of_execution("ex_1", first.then, 2)
+    assert [head.event_id[-1] for head in (*first.heads, *second.heads)] == ["1", "2", "3", "4"]
+    assert (first.then, second.then) == (first.heads[-1].event_id, "")
 
 
 def test_a_webhook_that_is_handed_over_again_stays_in_its_place(place):
@@ -157,7 +169,7 @@ def test_what_earlier_code_kept_is_with_its_execution(embedded_aws):
     rows = KernelHookRowsTable(store.client, store.table)
 
     assert rows.newest("", 9) == ([], "")
-    [head] = rows.of_execution("ex_1", 9)
+    [head] = rows.of_execution("ex_1", "", 9).heads
     assert (head.at_ms, head.notice, head.key) == (None, "", "")
 
 

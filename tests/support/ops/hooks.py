@@ -35,9 +35,10 @@ class FakeKernelHooks(FakeDeliveries, HookRows):
         heads = [self._head(ids, place) for ids, place in listed if ids in self.kept]
         return HookPage(heads, listed[-1][1] if len(listed) == limit else "")
 
-    def of_execution(self, execution_id: str, limit: int) -> list[HookHead]:
-        own = sorted(ids for ids in self.kept if ids[0] == execution_id)
-        return [self._head(ids, self.places.get(ids, "")) for ids in own][:limit]
+    def of_execution(self, execution_id: str, after: str, limit: int) -> HookPage:
+        own = sorted(ids for ids in self.kept if ids[0] == execution_id and ids[1] > after)
+        heads = [self._head(ids, self.places.get(ids, "")) for ids in own[:limit]]
+        return HookPage(heads, heads[-1].event_id if len(own) > limit else "")
 
     def _head(self, ids: tuple[str, str], place: str) -> HookHead:
         kept = self.kept[ids]

@@ -35,5 +35,5 @@ class HookRows(Protocol):
     def newest(self, before: str, limit: int) -> HookPage:
         """Those among the first `limit` places of the list before a place, the newest first."""
 
-    def of_execution(self, execution_id: str, limit: int) -> list[HookHead]:
-        """Those of one execution, by their ids."""
+    def of_execution(self, execution_id: str, after: str, limit: int) -> HookPage:
+        """The first `limit` of one execution after an id, by their ids; `then` is the id that others follow."""

@@ -87,6 +87,14 @@ def test_those_of_one_execution_are_listed_by_themselves(ops):
     assert ops.get(LIST, execution_id="nobody")["items"] == []
 
 
+def test_none_of_one_executions_are_left_out_however_many_there_are(ops):
+    many(ops, 2 * PAGE_MOST + 3, of_which=PAGE_MOST)
+    keep(ops, "ex_2", "b" * 32)
+
+    assert walked(ops, execution_id="ex_1") == list(range(2 * PAGE_MOST + 3))
+    assert walked(ops, execution_id="ex_1", state="given_up") == [0, PAGE_MOST, 2 * PAGE_MOST]
+
+
 @pytest.mark.parametrize(
     "query",
     [{"state": "lost"}, {"limit": "0"}, {"limit": "51"}, {"limit": "x"}, {"cursor": "x"}, {"url": "https://a"}, LONG],

@@ -13,6 +13,7 @@ import { answerOf, deadline, decide, executionPage, load, mayAnswer, moment, new
 
 export const title = "Approval";
 const AGAIN_MS = 3_000;
+const MOST_PAGES = 20; // of an execution's webhooks
 
 /** @typedef {import("#ops").KernelApproval} Approval */
 /** @typedef {import("#ops").KernelWebhooks["items"][number]} Hook */
@@ -23,8 +24,8 @@ export async function open({ params, show, signal }) {
   let [outcome, problem] = [/** @type {import("./deciding.js").Outcome | null} */ (null), /** @type {unknown} */ (null)];
   let hooks = /** @type {Hook[]} */ ([]);
   const draw = () => signal.aborted || show(view(approval, outcome, problem, answer, webhooks(hooks, resend)), `${approval.tool_id} · ${title}`);
-  const lookAtHooks = () => get("kernel/webhooks", { execution_id: params.execution }, signal).then(({ items }) => {
-    hooks = items.filter((/** @type {Hook} */ hook) => hook.step_id === params.step);
+  const lookAtHooks = () => hooksOf(params.execution, signal).then((found) => {
+    hooks = found.filter((hook) => hook.step_id === params.step);
     draw();
   }, (error) => (signal.aborted || ((problem = error), draw())));
   const resend = (/** @type {Hook} */ hook) => sendAgain(hook, signal).then((done) => done && lookAtHooks());
@@ -53,6 +54,16 @@ export async function open({ params, show, signal }) {
   }, { signal });
   draw();
   lookAtHooks();
+}
+
+/** The webhooks of an execution. @param {string} execution @param {AbortSignal} signal @returns {Promise<Hook[]>} */
+async function hooksOf(execution, signal) {
+  let [found, cursor] = [/** @type {Hook[]} */ ([]), /** @type {string | null} */ (null)];
+  for (let pages = 0; pages < MOST_PAGES && (pages === 0 || cursor); pages += 1) {
+    const page = /** @type {import("#ops").KernelWebhooks} */ (await get("kernel/webhooks", { execution_id: execution, cursor }, signal));
+    [found, cursor] = [[...found, ...page.items], page.next];
+  }
+  return found;
 }
 
 /** @param {Approval} approval @param {import("./deciding.js").Outcome | null} outcome @param {unknown} problem

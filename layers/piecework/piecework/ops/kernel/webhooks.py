@@ -19,6 +19,7 @@ from piecework.webhooks.deliveries import DeliveryState
 PAGE: Final = 25
 PAGE_MOST: Final = 50
 LOOKS: Final = 5  # pages that are read for one, where only some states are asked for
+BY_ID: Final = f"{0:015d}#"  # before an id in the cursors of one execution's, which have the form of a time and an id
 STATES: Final = tuple(state.value for state in DeliveryState)
 
 
@@ -39,8 +40,9 @@ class KernelHookViews:
         state, limit = one_of(given, "state", STATES), number(given, "limit", PAGE, PAGE_MOST, least=1)
         place = key_of(given.get("cursor", ""))
         if execution_id := checked_id("execution_id", given.get("execution_id", "")):
-            found = self._rows.of_execution(execution_id, PAGE_MOST)
-            return answered({"items": [_shown(one) for one in found if state in ("", one.state)], "next": None})
+            found = self._rows.of_execution(execution_id, place.partition("#")[2], PAGE_MOST)
+            shown: list[Json] = [_shown(one) for one in found.heads if state in ("", one.state)]
+            return answered({"items": shown, "next": key_cursor(BY_ID + found.then) if found.then else None})
         items: list[Json] = []
         for _ in range(LOOKS):
             page = self._rows.newest(place, limit)

@@ -32,9 +32,10 @@ class KernelHookRowsTable(HookRows):
         heads = [_head(found[key]) for key in places if key in found]
         return HookPage(heads, list(places.values())[-1] if len(places) == limit else "")
 
-    def of_execution(self, execution_id: str, limit: int) -> list[HookHead]:
-        rows = self._table.query(f"WEBHOOK#{execution_id}", page=limit + 1, only=HEAD)
-        return [_head(row) for row in islice((row for row in rows if row["sk"] != STOP), limit)]
+    def of_execution(self, execution_id: str, after: str, limit: int) -> HookPage:
+        rows = self._table.query(f"WEBHOOK#{execution_id}", after=after, page=limit + 2, only=HEAD)
+        heads = [_head(row) for row in islice((row for row in rows if row["sk"] != STOP), limit + 1)]
+        return HookPage(heads[:limit], heads[limit - 1].event_id if len(heads) > limit else "")
 
 
 def _head(row: Item) -> HookHead:
