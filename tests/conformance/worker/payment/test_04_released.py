@@ -6,6 +6,7 @@ from local.facilitator.ledger import Transfer
 from piecework.errors import Unprocessable
 from piecework.extend.executors import Refused, Retryable
 from piecework.worker.chain.rpc import ChainUnavailable, RpcChain
+from piecework.worker.contract.contracts import KEPT_MS
 from piecework.worker.payment.terms import LONGEST_SECONDS
 from piecework.worker.record.execution import KEPT_DAYS, RELEASED_DUE
 from piecework.worker.record.states import State
@@ -176,6 +177,22 @@ def test_money_that_moved_is_owed_back_although_the_record_is_gone_by_then(stage
 
     assert [(row.transaction, row.atomic) for row in refunds(stage)] == [(spent.hash, 5_000_000)]
     assert watched(stage) == []
+
+
+def test_a_released_payment_is_looked_for_as_long_as_its_contract_is_kept(stage):
+    contract = stage.contract()
+    payload = stage.payload(contract, validBefore=str(stage.clock() // 1000 + 999 * DAY))
+    stage.do = failing(Refused("no"))
+    stage.post(contract, BODY, {"PAYMENT-SIGNATURE": [header(payload)]})
+    kept_until_ms = contract.deadline_ms + KEPT_MS
+
+    stage.clock.now_ms = kept_until_ms - 1
+    stage.sweep()
+    assert len(watched(stage)) == 1
+    stage.clock.move(DAY)
+    stage.sweep()
+
+    assert watched(stage) == [] and refunds(stage) == []
 
 
 class Silent:
