@@ -133,6 +133,37 @@ def test_not_paid_lets_the_seeker_sign_anew_and_watches_the_released_payment(stu
     assert "released" in {due.kind for due in bench.stage.due.rows}
 
 
+@pytest.mark.parametrize(
+    ("executor", "decision", "then", "ends"),
+    [
+        ("upfront", "paid", "its time is over, so it ends and the payment is owed back", True),
+        ("upfront", "not_paid", "its time is over, so it ends unpaid, and no further payment is asked for", False),
+        ("probe", "not_paid", "its time is over, so it ends unpaid, and no further payment is asked for", False),
+    ],
+)
+def test_what_follows_a_decision_after_the_tasks_end_is_its_end(stub, executor, decision, then, ends):
+    bench = Bench(stub, executor=executor).give_up(minutes=5)
+    assert "over" not in bench.evidence()["answers"][decision]["then"]
+    bench.stage.clock.now_ms = bench.standing.ends_at_ms
+
+    shown = bench.evidence()["answers"]
+    paid = {"transaction": bench.transaction} if decision == "paid" else {"override": bench.name}
+    answer = bench.resolve(decision, **paid)
+    bench.stage.sweep()
+
+    assert shown[decision]["then"] == then and shown[decision]["leads_to"] == answer["state"]
+    assert (bench.standing.state, bench.standing.owes_refund) == (State.TIMED_OUT, ends)
+    assert bench.stage.post(bench.contract).status == 504
+
+
+def test_a_result_is_released_however_late_the_decision_comes(bench):
+    bench.stage.clock.now_ms = bench.standing.ends_at_ms + 9_000
+
+    assert bench.evidence()["answers"]["paid"]["then"] == "the result is released"
+    assert bench.resolve("paid", transaction=bench.transaction)["state"] == "COMPLETED"
+    assert bench.stage.post(bench.contract).status == 200
+
+
 def test_a_decision_stands_with_the_move_that_it_made_and_with_no_later_payment(stub):
     rows, clock = FakeWorkerRows(), FakeClock()
     kept = KeptExecutions(rows, clock)

@@ -25,7 +25,7 @@ from piecework.worker.payment.settlement import Decision, NotPaid, Paid
 from piecework.worker.payment.terms import PaymentTerms
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.executions import Executions, Moved
-from piecework.worker.record.states import State
+from piecework.worker.record.states import MAY_TIME_OUT, State
 
 UNRESOLVED: Final = "unresolved"
 NO_NODE: Final = "unknown: the node does not answer"
@@ -42,6 +42,8 @@ THEN: Final[Mapping[State, str]] = {  # what follows, by the state that a word l
     State.UNPAID: "the seeker is asked for another payment",
     State.FAILED_PERMANENT: "the task ends unpaid, and no further payment is asked for",
 }
+OVER_UNPAID: Final = "its time is over, so it ends unpaid, and no further payment is asked for"
+OVER_PAID: Final = "its time is over, so it ends and the payment is owed back"
 
 
 class Contracts(Protocol):
@@ -101,7 +103,13 @@ class Look:
         paid = execution.paid({}, self.at_ms)
         unpaid = refused(execution, NotPaid("", {}), self.at_ms)
         is_paid, is_unpaid = isinstance(self.decision, Paid), isinstance(self.decision, NotPaid)
-        return {"paid": _answer(paid, is_shown=is_paid), "not_paid": _answer(unpaid, is_shown=is_unpaid)}
+        return {"paid": self._answer(paid, is_shown=is_paid), "not_paid": self._answer(unpaid, is_shown=is_unpaid)}
+
+    def _answer(self, after: Execution, *, is_shown: bool) -> dict[str, Json]:
+        then = THEN[after.state]
+        if after.state in MAY_TIME_OUT and self.at_ms >= after.ends_at_ms:
+            then = OVER_PAID if after.is_paid else OVER_UNPAID
+        return {"is_shown": is_shown, "leads_to": str(after.state), "then": then}
 
     @property
     def token(self) -> str:
@@ -206,10 +214,6 @@ def _standing(execution: Execution) -> str:
     what = f"paid by {word.get('paid')}" if word.get("paid") else "not paid"
     at = time_text(int(word.get("at_ms") or 0))
     return f"{said}; {word.get('operator') or 'an operator'} decided at {at}: {what}"
-
-
-def _answer(after: Execution, *, is_shown: bool) -> dict[str, Json]:
-    return {"is_shown": is_shown, "leads_to": str(after.state), "then": THEN[after.state]}
 
 
 def _verdict(seen: Evidence) -> str | None:
