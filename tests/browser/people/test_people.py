@@ -14,8 +14,9 @@ def test_a_token_is_pasted_and_the_view_that_was_asked_for_is_shown(sign_in):
     assert page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])") == '[{},{},""]'
 
 
-def test_a_wrong_token_is_told_and_escape_does_not_go_round_it(sign_in):
-    page = sign_in("nobody's")
+@pytest.mark.parametrize("token", ["nobody's", "ann-se\u200bcret", "ann\u2013secret"])  # no header holds the last two
+def test_a_wrong_token_is_told_and_escape_does_not_go_round_it(sign_in, token):
+    page = sign_in(token)
 
     expect(page.get_by_role("alert")).to_have_text("This token is not one of the door's.")
     page.keyboard.press("Escape")

@@ -24,6 +24,8 @@ import { toast } from "./parts/toast.js";
 
 export const OPS = new URL("../../../ops/", import.meta.url);
 const LONGEST_TOKEN = 10_240; // characters
+const SENDABLE = /^[\x20-\x7e\xa0-\xff]*$/; // what a header holds
+const WRONG = "This token is not one of the door's.";
 const SESSION = new URL("../../session", import.meta.url);
 
 /** @type {Way[]} */
@@ -155,7 +157,9 @@ async function question(earlier) {
     problem: earlier,
     isForced: true,
   });
-  [current, pasted] = [null, answer?.token.trim() ?? ""];
-  const problem = await learn().then((why) => why && "This token is not one of the door's.", (error) => error.message);
+  const given = answer?.token.trim() ?? "";
+  if (!SENDABLE.test(given)) return question(WRONG);
+  [current, pasted] = [null, given];
+  const problem = await learn().then((why) => why && WRONG, (error) => error.message);
   if (problem) return question(problem);
 }
