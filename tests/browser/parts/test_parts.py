@@ -1,5 +1,7 @@
 """What every page is made of: the renderer, long lists, streams, amounts; asked in the page, under its policy."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -313,6 +315,32 @@ def test_colours_are_the_systems_until_a_theme_is_chosen(open_console, systems, 
     expect(page.locator("body")).to_have_css("background-color", GROUNDS[other])
     page.reload()
     expect(page.locator("body")).to_have_css("background-color", GROUNDS[other])
+
+
+@pytest.mark.parametrize("types", [True, False])
+def test_who_goes_to_a_field_while_a_page_loads_stays_there_and_who_waits_is_led_to_the_page(page, types):
+    held, is_free = [], []
+
+    def hold(route):
+        route.continue_() if is_free else held.append(route)
+
+    page.route(re.compile(r"/pages/operations\.js$"), hold)
+    page.get_by_role("link", name="Operations").click()
+    while not held:
+        page.wait_for_timeout(10)
+    if types:
+        page.keyboard.press("/")
+        page.keyboard.type("abc")
+    is_free.append(True)
+    while held:
+        held.pop().continue_()
+    expect(page.get_by_role("heading", name="Operations")).to_be_visible()
+
+    if types:
+        page.keyboard.type("def")
+        expect(page.get_by_role("searchbox")).to_have_value("abcdef")
+    else:
+        expect(page.locator("#main")).to_be_focused()
 
 
 def test_the_theme_is_kept_and_the_keys_work(console, page):

@@ -31,17 +31,23 @@ export function link(path, query = {}) {
   return `${CONSOLE}${path.slice(1)}${asked.size ? `?${asked}` : ""}`;
 }
 
+const FIELDS = "input, textarea, select";
 let leaving = new AbortController();
+let isInField = false; // whether the person has gone to a field since they asked for a view: then they keep it
 
 /** Go to a view. @param {string} address of `link` @param {{ replace?: boolean }} [how] */
 export function go(address, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address);
+  if (!replace) isInField = false;
   return open(true);
 }
 
 /** Show the view of the page's address, from now on at every change of it. */
 export function start() {
-  addEventListener("popstate", () => open(true));
+  addEventListener("popstate", () => ((isInField = false), open(true)));
+  for (const kind of ["focusin", "input"]) {
+    document.addEventListener(kind, ({ target }) => (isInField ||= target instanceof Element && target.matches(FIELDS)));
+  }
   document.addEventListener("click", (event) => {
     const anchor = /** @type {HTMLElement} */ (event.target).closest?.("a[href]");
     if (!(anchor instanceof HTMLAnchorElement) || !isOurs(event, anchor)) return;
@@ -105,7 +111,8 @@ async function open(isMove) {
     document.title = seen(`${title} · Piecework`);
     render(content, main);
     main.removeAttribute("aria-busy");
-    if (isNew && isMove) scrollTo(0, 0), main.focus({ preventScroll: true });
+    const keeps = isInField && document.activeElement?.matches(FIELDS);
+    if (isNew && isMove) scrollTo(0, 0), keeps || main.focus({ preventScroll: true });
     isNew = false;
   };
   main.setAttribute("aria-busy", "true");
