@@ -109,6 +109,21 @@ def test_a_contract_that_ended_by_refused_payments_before_ends_like_one_now(stag
     assert answer.body["error"]["code"] == "RETRIES_EXHAUSTED" and "PAYMENT-REQUIRED" not in answer.headers
 
 
+def test_a_payment_before_the_work_that_is_not_taken_is_not_said_to_be_for_work_that_is_done(stage):
+    contract = stage.contract("upfront")
+    stage.stub.say("settle", "fail:insufficient_funds", "ok")
+    stage.post(contract, BODY, stage.pay(contract))
+    stage.settle_down(60)
+    asked, polled = stage.post(contract), stage.get(contract, stage.standing(contract).task_id)
+    stage.post(contract, BODY, stage.pay(contract))
+    stage.settle_down(60)
+
+    said = "the payment was not taken, so the work has not begun; sign a new one to have it done"
+    assert asked.status == 402 and asked.body["error"].startswith(said) and "work is done" not in asked.text
+    assert polled.body["error"]["message"] == said and polled.body["error"]["retryable"] is True
+    assert (stage.state(contract), len(stage.runs)) == (State.COMPLETED, 1)
+
+
 def test_a_fee_belongs_to_the_month_of_its_delivery(stage):
     paid_before(stage, score)
     month = time.strftime("%Y-%m", time.gmtime(stage.clock() / 1000))

@@ -144,7 +144,7 @@ class TaskViews:
             raise NotFound("this contract is not known, nobody has paid for it, or its task is not kept any more")
         moves = self._rows.moves(contract_id, MOST_MOVES + 1)
         deliveries = self._rows.deliveries(contract_id, MOST_DELIVERIES + 1)
-        failure = found.outcome.failure
+        failure = found.failure
         return {
             **_task(found),
             "failure": {"code": failure.code, "message": failure.message} if failure else None,

@@ -109,7 +109,7 @@ class Bodies:
 
     def failed(self, execution: Execution, contract: ContractRecord, failure: Failure | None = None) -> Answer:
         """The failure that stands, or another one, with the status it has every time."""
-        told = as_told(failure or execution.outcome.failure or Failure("INTERNAL_ERROR", "the task failed"))
+        told = as_told(failure or execution.failure or Failure("INTERNAL_ERROR", "the task failed"))
         told = _as_ended(execution, told)
         can_retry = CODES[told.code].retryable and execution.state in RETRYABLE
         error = error_member(_error_of(told, execution)) | {"retryable": can_retry}

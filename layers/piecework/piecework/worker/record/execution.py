@@ -16,6 +16,7 @@ from piecework.worker.record.states import ENDED, State, advance
 from piecework.worker.record.values import (
     NO_LEASE,
     NO_OUTCOME,
+    NOT_BEGUN,
     NOT_SETTLED,
     Attempt,
     BoundPayment,
@@ -79,6 +80,13 @@ class Execution:
     def kept_until_ms(self, result_days: int) -> int:
         """Until when its end can be read: as was promised when it was recorded, whatever the settings say by now."""
         return self.outcome.finished_at_ms + (self.outcome.keeps_days or result_days) * DAY_MS
+
+    @property
+    def failure(self) -> Failure | None:
+        """What it is answered with while it has failed. Records say of every refused payment that the work is done."""
+        failure = self.outcome.failure
+        is_before_work = self.state is State.UNPAID and not self.has_result
+        return replace(failure, message=NOT_BEGUN) if failure and is_before_work else failure
 
     @property
     def failed_after_payment(self) -> bool:

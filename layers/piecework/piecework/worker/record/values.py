@@ -7,6 +7,7 @@ from piecework.jsons import Json
 from piecework.values import dataclass, field, replace
 from piecework.worker.errors import CODES
 
+NOT_BEGUN: Final = "the payment was not taken, so the work has not begun; sign a new one to have it done"
 LAST_REFUSAL: Final = "too many payments for this contract were not taken; it ends here, and nothing was charged"
 
 Item = Mapping[str, Json]  # an output object as it is kept: a file has its `key`, long content its `pointer`

@@ -48,7 +48,7 @@ class Views:
     def told(self, case: Case, *, is_fresh: bool = False) -> Answer:
         """As `shown`, and where the payment was not taken with a new demand."""
         answer, execution = self.shown(case, is_fresh=is_fresh), case.execution
-        failure = execution.outcome.failure
+        failure = execution.failure
         if execution.state is not State.UNPAID or failure is None:
             return answer
         demand = payment_required(
