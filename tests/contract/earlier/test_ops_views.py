@@ -7,6 +7,7 @@ import pytest
 
 from piecework.durable.pieces import piece_key
 from piecework.ops.listing import DAY_MS
+from piecework.webhooks.deliveries import KEPT_SECONDS
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.stored.doors import ops_door
 from tests.support.stored.stack import new_stack, stored
@@ -223,7 +224,8 @@ def test_the_ledger_of_the_day_shows_what_became_owed_and_no_move_that_nobody_ke
 def test_a_webhook_is_shown_with_its_task_and_sent_again(embedded_aws):
     """The stored webhook is of a contract whose record was not stored, so it stands at another's here."""
     stack, name = new_stack(embedded_aws), TASKS["completed"]
-    row = WORKER["deliveries"]["completed"] | {"pk": {"S": f"WEBHOOK#{name}"}}
+    kept = {"expires_at": {"N": str(START_MS // 1000 + KEPT_SECONDS)}}  # the stored one ends with the clock's start
+    row = WORKER["deliveries"]["completed"] | {"pk": {"S": f"WEBHOOK#{name}"}} | kept
     embedded_aws.client("dynamodb").put_item(TableName=stack.work, Item=row)
     event = row["sk"]["S"]
     queue = embedded_aws.client("sqs").create_queue(QueueName=f"old-{uuid4().hex}")["QueueUrl"]

@@ -11,7 +11,7 @@ from piecework.kernel.model.ports.executions import Filter
 from piecework.kernel.store.keys import BY_AGE
 from piecework.ops.store.kernel_webhooks import KernelHookRowsTable
 from piecework.ops.store.letters import KeptHooks
-from piecework.webhooks.deliveries import Delivery, DeliveryState, Try
+from piecework.webhooks.deliveries import KEPT_SECONDS, Delivery, DeliveryState, Try
 from piecework.webhooks.store import LISTED, kernel_deliveries
 from tests.support.fakes import START_MS, FakeClock
 from tests.support.kernel.tables import new_tables
@@ -64,7 +64,7 @@ def place(request):
     def lose(execution_id, event_id):
         client.gone.append(lambda: table.delete((f"WEBHOOK#{execution_id}", event_id)))
 
-    return Place(deliveries, KernelHookRowsTable(client, store.table), clock, lose)
+    return Place(deliveries, KernelHookRowsTable(client, store.table, clock), clock, lose)
 
 
 def test_webhooks_are_listed_by_time_the_newest_first_and_page_after_page(place):
@@ -161,12 +161,26 @@ def test_one_that_was_given_up_is_tried_again_from_the_first_and_keeps_its_place
         hooks.resend("ex_1", "STOP")
 
 
+def test_what_is_past_its_time_is_not_listed_although_the_table_still_has_it(embedded_aws):
+    clock = FakeClock()
+    store = new_tables(embedded_aws, clock)
+    rows = KernelHookRowsTable(store.client, store.table, clock)
+    place = Place(kernel_deliveries(store.client, store.table, clock), rows, clock, None)
+    place.keep("ex_1")
+    clock.move(KEPT_SECONDS - 1)
+    assert len(rows.newest("", 9).heads) == len(rows.of_execution("ex_1", "", 9).heads) == 1
+    kept = place.keep("ex_1", 2)
+
+    assert [head.event_id for head in rows.newest("", 9).heads] == [kept.event_id]
+    assert rows.of_execution("ex_1", "", 1) == (rows.newest("", 9).heads, "")
+
+
 def test_what_earlier_code_kept_is_with_its_execution(embedded_aws):
     store = new_tables(embedded_aws, FakeClock())
     deliveries = kernel_deliveries(store.client, store.table, FakeClock())
     deliveries._is_listed = False
     deliveries.put(Delivery("ex_1", "a" * 32, "", b"no JSON", name="desk"))
-    rows = KernelHookRowsTable(store.client, store.table)
+    rows = KernelHookRowsTable(store.client, store.table, FakeClock())
 
     assert rows.newest("", 9) == ([], "")
     [head] = rows.of_execution("ex_1", "", 9).heads

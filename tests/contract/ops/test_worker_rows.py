@@ -11,7 +11,7 @@ import pytest
 from piecework.ops.listing import DAY_MS, SHARDS
 from piecework.ops.store.worker_rows import WorkerRowsTable
 from piecework.ops.tasks import DeliveryHead
-from piecework.webhooks.deliveries import Delivery, DeliveryState
+from piecework.webhooks.deliveries import KEPT_SECONDS, Delivery, DeliveryState
 from piecework.webhooks.store import work_deliveries
 from piecework.worker.contract.contracts import KEPT_MS
 from piecework.worker.record.executions import LedgerRow, Moved
@@ -51,7 +51,7 @@ class InDynamoDB(Place):
             ExecutionsTable(self.client, self.work, aws.new_table("DueTable"), clock),
             ContractsTable(self.client, contracts, clock),
             work_deliveries(self.client, self.work, clock),
-            WorkerRowsTable(self.client, self.work, contracts),
+            WorkerRowsTable(self.client, self.work, contracts, clock),
         )
 
     def sweep(self, now_s):
@@ -176,6 +176,17 @@ def test_webhooks_are_read_without_their_bodies_secrets_and_the_paths_of_their_a
     deliveries.stop("ctr_1")
 
     assert place.rows.deliveries("ctr_1", 9) == [DeliveryHead("evt_1", "seeker.example", "given_up", 9)]
+
+
+def test_a_webhook_past_its_time_is_not_shown_although_the_table_still_has_it(embedded_aws):
+    place = InDynamoDB(embedded_aws)
+    place.deliveries.put(Delivery("ctr_1", "evt_1", "https://seeker.example/hook", b"body"))
+    place.clock.move(KEPT_SECONDS - 1)
+    assert [one.event_id for one in place.rows.deliveries("ctr_1", 9)] == ["evt_1"]
+    place.clock.move(1)
+    place.deliveries.put(Delivery("ctr_1", "evt_2", "https://seeker.example/hook", b"body"))
+
+    assert [one.event_id for one in place.rows.deliveries("ctr_1", 1)] == ["evt_2"]
 
 
 def test_a_contract_is_listed_from_its_registration_on(place):

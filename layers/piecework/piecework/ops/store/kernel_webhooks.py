@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from piecework.aws.attributes import Item
 from piecework.aws.table import THE_KERNEL, Table
+from piecework.clock import now_in_ms
 from piecework.errors import BadRequest
 from piecework.jsons import loads
 from piecework.kernel.store.keys import BY_AGE
@@ -16,26 +18,31 @@ from piecework.webhooks.store import LISTED, STOP, tries_of
 if TYPE_CHECKING:
     from piecework.aws.table import Client
 
-HEAD: Final = "pk, sk, #name, #body, #state, attempt, tries, created_id"
+HEAD: Final = "pk, sk, #name, #body, #state, attempt, tries, created_id, expires_at"
 
 
 class KernelHookRowsTable(HookRows):
     """Webhooks in DynamoDB; the index is eventually consistent, the rows that it names are read as they are."""
 
-    def __init__(self, client: Client, table: str) -> None:
-        self._table = Table(client, table, THE_KERNEL)
+    def __init__(self, client: Client, table: str, clock: Callable[[], int] = now_in_ms) -> None:
+        self._table, self._clock = Table(client, table, THE_KERNEL), clock
 
     def newest(self, before: str, limit: int) -> HookPage:
         listed = self._table.query(LISTED, before=before, page=limit, newest_first=True, index=BY_AGE)
         places = {(row["pk"], row["sk"]): row["created_id"] for row in islice(listed, limit)}
         found = self._table.find(list(places), only=HEAD)
-        heads = [_head(found[key]) for key in places if key in found]
+        heads = [_head(found[key]) for key in places if key in found and self._is_kept(found[key])]
         return HookPage(heads, list(places.values())[-1] if len(places) == limit else "")
 
     def of_execution(self, execution_id: str, after: str, limit: int) -> HookPage:
         rows = self._table.query(f"WEBHOOK#{execution_id}", after=after, page=limit + 2, only=HEAD)
-        heads = [_head(row) for row in islice((row for row in rows if row["sk"] != STOP), limit + 1)]
+        kept = (row for row in rows if row["sk"] != STOP and self._is_kept(row))
+        heads = [_head(row) for row in islice(kept, limit + 1)]
         return HookPage(heads[:limit], heads[limit - 1].event_id if len(heads) > limit else "")
+
+    def _is_kept(self, row: Item) -> bool:
+        """Whether a webhook can still be sent: DynamoDB deletes days late."""
+        return bool(row["expires_at"] > self._clock() // 1000)
 
 
 def _head(row: Item) -> HookHead:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -11,6 +11,7 @@ from piecework.aws.attributes import Item
 from piecework.aws.listed import BY_DAY, DAY_MS, SHARDS
 from piecework.aws.table import THE_WORK, Index, Table
 from piecework.aws.writes import Key
+from piecework.clock import now_in_ms
 from piecework.jsons import loads
 from piecework.jsons.stored import known
 from piecework.ops.listing import Row, Rows
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 INDEX: Final = Index(BY_DAY, "in_day", "at_id")
 HEAD: Final = "pk, stored_at, expires_at, #source, #hash"
-DELIVERY: Final = "pk, sk, #url, #state, attempt, tries"
+DELIVERY: Final = "pk, sk, #url, #state, attempt, tries, expires_at"
 STOP: Final = "STOP"  # the row of a contract whose seeker wants no more webhooks
 
 
@@ -45,8 +46,9 @@ class IndexRows(Rows):
 class WorkerRowsTable(WorkerRows):
     """The worker's rows in DynamoDB; the indexes are eventually consistent."""
 
-    def __init__(self, client: Client, work: str, contracts: str) -> None:
+    def __init__(self, client: Client, work: str, contracts: str, clock: Callable[[], int] = now_in_ms) -> None:
         self._work, self._contracts = Table(client, work, THE_WORK), Table(client, contracts, "the contracts table")
+        self._clock = clock
 
     @property
     def tasks(self) -> Rows:
@@ -72,8 +74,8 @@ class WorkerRowsTable(WorkerRows):
         return [_move(row) for row in islice(found, limit)]
 
     def deliveries(self, contract_id: str, limit: int) -> list[DeliveryHead]:
-        found = self._work.query(f"WEBHOOK#{contract_id}", page=limit + 1, only=DELIVERY)
-        rows = (row for row in found if row["sk"] != STOP)
+        found, now_s = self._work.query(f"WEBHOOK#{contract_id}", page=limit + 1, only=DELIVERY), self._clock() // 1000
+        rows = (row for row in found if row["sk"] != STOP and row["expires_at"] > now_s)  # DynamoDB deletes days late
         return [_delivery(row) for row in islice(rows, limit)]
 
     def owed(self, day: int, limit: int) -> list[Debt]:
