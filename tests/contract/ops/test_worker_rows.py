@@ -51,7 +51,7 @@ class InDynamoDB(Place):
             ExecutionsTable(self.client, self.work, aws.new_table("DueTable"), clock),
             ContractsTable(self.client, contracts, clock),
             work_deliveries(self.client, self.work, clock),
-            WorkerRowsTable(self.client, self.work, contracts, clock),
+            WorkerRowsTable(self.client, self.work, contracts, clock=clock),
         )
 
     def sweep(self, now_s):

@@ -46,7 +46,7 @@ class IndexRows(Rows):
 class WorkerRowsTable(WorkerRows):
     """The worker's rows in DynamoDB; the indexes are eventually consistent."""
 
-    def __init__(self, client: Client, work: str, contracts: str, clock: Callable[[], int] = now_in_ms) -> None:
+    def __init__(self, client: Client, work: str, contracts: str, *, clock: Callable[[], int] = now_in_ms) -> None:
         self._work, self._contracts = Table(client, work, THE_WORK), Table(client, contracts, "the contracts table")
         self._clock = clock
 
