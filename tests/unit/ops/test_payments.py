@@ -169,6 +169,8 @@ def test_a_decision_stands_with_the_move_that_it_made_and_with_no_later_payment(
     kept = KeptExecutions(rows, clock)
     bench = Bench(stub, "500", clock=clock, ports={"executions": kept, "due_times": kept.due}).give_up()
     done = bench.resolve("not_paid")["resolved"]
+    with pytest.raises(Conflict, match=r"the payment is failed; operator decided at .*: not paid; nothing"):
+        bench.evidence()
     stub.say("settle", "ok")
     bench.stage.post(bench.contract, BODY, bench.stage.pay(bench.contract))
 
@@ -176,6 +178,8 @@ def test_a_decision_stands_with_the_move_that_it_made_and_with_no_later_payment(
     assert [move.payment for move in moves][:4] == ["settled", "settling", "authorized", "failed"]
     assert [move.resolution for move in moves if move.resolution] == [done] == [moves[3].resolution]
     assert bench.standing.settlement.resolution == done  # the record keeps the last word
+    with pytest.raises(Conflict, match=r"^the payment is settled; nothing about it is in doubt$"):
+        bench.evidence()
 
 
 def test_work_that_is_paid_before_it_is_done_begins(stub):

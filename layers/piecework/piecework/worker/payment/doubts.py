@@ -34,6 +34,7 @@ NODE_NEEDED: Final = (
     "this payment's chain is read through a node, and none is configured:"
     " set BaseRpcUrl or BaseRpcUrlSecretArn, or BASE_RPC_URL on a local machine"
 )
+NOT_TAKEN: Final = ("failed", "not_charged")
 PASSING: Final = frozenset({"block", "block_time", "seconds_behind"})  # what each look shows anew
 THEN: Final[Mapping[State, str]] = {  # what follows, by the state that a word leads to
     State.COMPLETED: "the result is released",
@@ -206,10 +207,11 @@ def facts_of(case: Case) -> dict[str, Json]:
 
 
 def _standing(execution: Execution) -> str:
-    """How a payment stands, and who decided it if an operator did."""
+    """How a payment stands, and who decided it if an operator did. The record keeps words on earlier payments, too."""
     said = f"the payment is {execution.settlement.status}"
     word = execution.settlement.resolution
-    if not word:
+    stands = execution.is_paid if word and word.get("paid") else execution.settlement.status in NOT_TAKEN
+    if not (word and stands):
         return said
     what = f"paid by {word.get('paid')}" if word.get("paid") else "not paid"
     at = time_text(int(word.get("at_ms") or 0))
