@@ -98,6 +98,28 @@ def test_a_signal_is_sent_as_json_and_what_is_waited_for_is_offered(desk, open_c
     )
 
 
+@pytest.mark.parametrize("lost", [None, {"status": 504, "json": {"error": "no answer in time", "code": "unavailable"}}])
+def test_a_signal_whose_answer_is_lost_may_have_been_sent_and_the_question_says_so(desk, open_console, watch, lost):
+    watch.allow("ERR_FAILED|504")
+    work = desk.work("shop")
+    page = open_console(f"/executions/{work.id}")
+
+    def lose(route):
+        route.fetch()
+        route.fulfill(**lost) if lost else route.abort()
+
+    page.route("**/signal", lose, times=1)
+    page.get_by_role("button", name="Signal…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Type").fill("go")
+    dialog.get_by_role("button", name="Send").click()
+
+    expect(dialog.get_by_role("alert")).to_contain_text(
+        "It may have been done all the same: look before you try again."
+    )
+    assert [event["type"] for event in desk.events(work.id)].count("signal.received") == 1
+
+
 def test_an_execution_is_cancelled_by_an_operator_in_his_name(desk, sign_in):
     work = desk.work("shop")
     page = sign_in("ann-secret", f"/executions/{work.id}")

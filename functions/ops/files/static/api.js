@@ -5,6 +5,8 @@ import { OPS, epoch, headers, signIn, who } from "./auth.js";
 const TRIES = 3; // of a read that is told to come back
 const LONGEST_WAIT_S = 5;
 const READ_MS = 40_000; // the door ends a request after 29 s: what takes longer is lost
+const BROKEN = [500, 502, 504]; // after which nobody knows how far the door came
+const PERHAPS = "It may have been done all the same: look before you try again.";
 
 /** A refusal of the door, or none at all (`status` 0). */
 export class ApiError extends Error {
@@ -50,9 +52,9 @@ export async function getBytes(path, signal) {
 export async function post(path, body, signal) {
   const sent = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   const answer = await authorized(address(path, {}), sent, signal);
-  if (!answer.ok) throw await refusal(answer);
+  if (!answer.ok) throw await refusal(answer, BROKEN.includes(answer.status) ? PERHAPS : "");
   return answer.json().catch(() => {
-    throw new ApiError(0, "unreachable", "The door's answer broke off. It may have been done all the same: look before you try again.");
+    throw new ApiError(0, "unreachable", `The door's answer broke off. ${PERHAPS}`);
   });
 }
 
@@ -89,7 +91,8 @@ async function reach(url, init, signal) {
     return await fetch(url, init);
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, "unreachable", "The door cannot be reached. Check the connection, then try again.");
+    const then = init.method === "POST" ? `, or its answer was lost. ${PERHAPS}` : ". Check the connection, then try again.";
+    throw new ApiError(0, "unreachable", `The door cannot be reached${then}`);
   }
 }
 
@@ -108,10 +111,10 @@ async function read(path, query, signal, take) {
   }
 }
 
-/** @param {Response} answer */
-async function refusal(answer) {
+/** @param {Response} answer @param {string} [more] to be said beside it */
+async function refusal(answer, more) {
   const body = await answer.json().catch(() => ({}));
   const code = typeof body?.code === "string" ? body.code : "unknown";
   const said = typeof body?.error === "string" ? body.error : `the door answered ${answer.status}`;
-  return new ApiError(answer.status, code, said, body?.details);
+  return new ApiError(answer.status, code, more ? `${said.replace(/\.$/, "")}. ${more}` : said, body?.details);
 }
