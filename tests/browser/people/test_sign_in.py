@@ -185,6 +185,9 @@ def test_what_the_issuer_refuses_is_told_and_another_tabs_answer_does_not_count(
     other = visit("/signed-in?code=stolen&state=stolen")
     expect(other.get_by_text("This sign-in was begun elsewhere, or used already.")).to_be_visible()
     assert "stolen" not in other.url
+    other = visit("/signed-in?error=x&error_description=write%20to%20a%20stranger")
+    expect(other.get_by_text("This sign-in was begun elsewhere, or used already.")).to_be_visible()
+    expect(other.get_by_text("stranger")).to_have_count(0)
 
 
 def test_a_sign_in_that_the_door_does_not_take_is_asked_for_again_with_the_reason(visit, issuer, door):

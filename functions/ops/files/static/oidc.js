@@ -38,8 +38,9 @@ export const oidc = {
     const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
     sessionStorage.removeItem(KEPT);
     history.replaceState(null, "", ours(kept.from)); // the code does not stay in the history
+    const isOurs = kept.state && (answer.get("state") ?? (answer.get("error") && kept.state)) === kept.state; // some issuers refuse without the state
+    if (!isOurs) throw new Error("This sign-in was begun elsewhere, or used already. Sign in again.");
     if (answer.get("error")) throw new Error(`The issuer did not sign you in: ${answer.get("error_description") ?? answer.get("error")}`);
-    if (!kept.state || answer.get("state") !== kept.state) throw new Error("This sign-in was begun elsewhere, or used already. Sign in again.");
     token = await exchanged(answer.get("code") ?? "", kept.verifier);
     return true;
   },
