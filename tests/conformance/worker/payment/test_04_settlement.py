@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from piecework.errors import PieceworkError
+from piecework.errors import PieceworkError, Unprocessable
 from piecework.worker.record.states import State
 from tests.support.crash import Crashed
 from tests.support.machine import wait_until
@@ -392,3 +392,28 @@ def test_an_end_is_announced_once_and_again_by_its_due_time_when_that_fails(stub
     stage.settle_down(60)
 
     assert calls == [State.COMPLETED] * 2 and not stage.due.rows
+
+
+def test_an_end_that_was_not_announced_yet_is_announced_before_another_input_takes_its_place(stub):
+    told = []
+
+    def announce(execution, contract):
+        told.append((execution.generation, execution.state))
+        if len(told) == 1:
+            raise PieceworkError("no")
+
+    stage = Stage(stub, ports={"announce": announce})
+    contract = stage.contract(callbacks__webhook_url="https://seeker.example/hooks")
+
+    def refuse(task, run):
+        raise Unprocessable("too short")
+
+    stage.do = refuse
+    assert stage.post(contract, BODY, stage.pay(contract)).status == 422
+    stage.do = score
+    assert stage.post(contract, {"brief": "another"}, stage.pay(contract)).status == 200
+
+    stage.settle_down(60)
+
+    assert told == [(1, State.FAILED_PERMANENT)] * 2 + [(2, State.COMPLETED)]
+    assert {due.kind for due in stage.due.rows} == {"released"}

@@ -72,9 +72,12 @@ class StartAttempt:
     def anew(self, ask: Ask, quote: Quote, before: Execution | None) -> Answer:
         """The first attempt of a contract, or of a new input in place of one that was refused.
 
-        Both are paid by the terms of who works now: those of the refused one ended with it.
+        Both are paid by the terms of who works now: those of the refused one ended with it. Its end is announced, again
+        where it was, since nothing tells of it once another record has its place.
         """
         payment = self.verifying.verified(ask.request, quote)
+        if before is not None:
+            self.tell(Case(quote.contract, before, quote.executor, quote.terms))
         execution = self._new(ask, quote, bound_payment(payment, quote.contract), before)
         return self._start(ask, Case(quote.contract, execution, quote.executor, quote.terms), before)
 
