@@ -258,6 +258,29 @@ def test_one_works_by_keys_alone_and_no_single_key_decides(kernel, open_console)
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
+def test_who_presses_again_while_the_call_is_loaded_is_asked_once(kernel, open_console):
+    kernel.asks(arguments={"cents": 1})
+    page = open_console("/inbox")
+    expect(page.get_by_role("article")).to_have_count(1)
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route(re.compile(r"/approvals/"), hold)
+    for key in ("y", "x", "y"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(300)  # in which further questions would ask for the call, too
+    asked = len(held)
+    for route in held:
+        route.continue_()
+
+    expect(page.get_by_role("heading", name="Grant this call?")).to_be_visible()
+    assert asked == 1
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_what_comes_and_goes_is_seen_without_a_reload(kernel, open_console):
     page = open_console("/inbox")
     expect(page.get_by_text("Nobody waits for you")).to_be_visible()

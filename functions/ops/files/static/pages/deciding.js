@@ -68,9 +68,22 @@ export function answerOf({ answer, state }) {
     ${answer.reason ? html`<br><span class="said">“${answer.reason}”</span>` : null}`;
 }
 
-/** Ask whether to grant or deny, with the call before one's eyes; then do it. Null if the person says no.
+let isAsking = false; // one question at a time, also while its call is being loaded
+
+/** Ask whether to grant or deny, with the call before one's eyes; then do it. Null if the person says no, or is being asked already.
  * @param {Approval} listed @param {boolean} approved @param {AbortSignal} signal @returns {Promise<Outcome | null>} */
 export async function decide(listed, approved, signal) {
+  if (isAsking) return null;
+  isAsking = true;
+  try {
+    return await asked(listed, approved, signal);
+  } finally {
+    isAsking = false;
+  }
+}
+
+/** @param {Approval} listed @param {boolean} approved @param {AbortSignal} signal @returns {Promise<Outcome | null>} */
+async function asked(listed, approved, signal) {
   const approval = await load(listed.execution_id, listed.step_id, signal);
   if (approval.state !== "waiting") return outcome(approval, `Somebody was faster. ${standing(approval)}`, false);
   const verb = approved ? "Grant" : "Deny";
