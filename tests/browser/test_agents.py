@@ -1,5 +1,6 @@
 """Agents, runners and tools: who is connected and works on what, pauses; what the policy says of a call."""
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -53,6 +54,21 @@ def test_an_agent_is_shown_with_its_work_and_is_paused_and_resumed(kernel, open_
     expect(card(page)).to_contain_text("resumed by you")
     expect(card(page).get_by_role("button", name="Pause…")).to_be_visible()
     assert kernel.asks(arguments={"cents": 2}).status() == "blocked"
+
+
+def test_who_pauses_an_agent_that_somebody_paused_meanwhile_is_told_whose_pause_holds(
+    kernel, console, open_console, resumes
+):
+    kernel.asks(arguments={"cents": 1})
+    page = open_console("/agents")
+    card(page).get_by_role("button", name="Pause…").click()
+    ann = {"Authorization": "Bearer ann-secret"}
+    asked = {"agent_id": AGENT, "reason": "ann was here"}
+    httpx.post(f"{console.url}/ops/kernel/agents/pause", headers=ann, json=asked, timeout=30).raise_for_status()
+    give_reason(page, "Pause", "mine")
+
+    expect(page.get_by_text(f"{AGENT} was paused already, by ann; that pause holds")).to_be_visible()
+    expect(card(page)).to_contain_text("ann was here")
 
 
 def test_runners_and_tools_are_shown_and_what_strangers_write_is_text(kernel, open_console):

@@ -6,7 +6,7 @@ import { counted } from "../format.js";
 import { again } from "../parts/again.js";
 import { name } from "../parts/arguments.js";
 import { askReason } from "../parts/dialog.js";
-import { person } from "../parts/people.js";
+import { called, person } from "../parts/people.js";
 import { badge, empty, failure, json } from "../parts/show.js";
 import { table } from "../parts/table.js";
 import { toast } from "../parts/toast.js";
@@ -86,8 +86,10 @@ function pauseOrResume(agent, signal) {
     verb: holds ? "Resume" : "Pause",
     isGrave: !holds,
     act: async ({ reason }) => {
-      await post(`kernel/agents/${holds ? "resume" : "pause"}`, { agent_id: agent.agent_id, reason }, signal);
-      toast(`${agent.agent_id} ${holds ? "gets executions again" : "is paused"}`);
+      const { pause } = await post(`kernel/agents/${holds ? "resume" : "pause"}`, { agent_id: agent.agent_id, reason }, signal);
+      const isEarlier = !holds && pause.reason !== reason.trim(); // somebody's, which stands with its own reason
+      const done = isEarlier ? `was paused already, by ${called(pause.by, true)}; that pause holds` : "is paused";
+      toast(`${agent.agent_id} ${holds ? "gets executions again" : done}`);
     },
   });
 }
