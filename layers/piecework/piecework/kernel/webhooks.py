@@ -13,7 +13,7 @@ from piecework.aws.telemetry import LambdaTelemetry
 from piecework.clock import now_in_ms
 from piecework.kernel.model.notices import OWNER
 from piecework.settings import Parts, needed
-from piecework.webhooks.deliveries import asking_on
+from piecework.webhooks.deliveries import Try, asking_on
 from piecework.webhooks.receivers import Receiver, addressed_by, parse_receivers
 from piecework.webhooks.sending import SafePost, Sender
 from piecework.webhooks.store import kernel_deliveries
@@ -39,7 +39,7 @@ class KernelWebhooks(Parts):
         return Sender(
             kernel_deliveries(self._clients.dynamodb, table),
             self.post,
-            asking_on(self._queue, OWNER),
+            self._ask,
             self.clock,
             warn=self.telemetry.warning,
             owner=OWNER,
@@ -69,6 +69,9 @@ class KernelWebhooks(Parts):
         from piecework.aws.secrets import secret_text
 
         return parse_receivers(secret_text(arn))
+
+    def _ask(self, wanted: Try, seconds: int) -> None:
+        asking_on(self._queue, OWNER)(wanted, seconds)
 
     @cached_property
     def _queue(self) -> Queue:
