@@ -7,6 +7,7 @@ import pickle
 import pkgutil
 import subprocess
 import sys
+import threading
 from enum import StrEnum
 from typing import get_type_hints
 
@@ -251,3 +252,30 @@ def test_a_class_is_defined_without_a_compiler_or_inspect():
     )
 
     assert said.stdout.split() == ["0", "A(x=1)", "A(x=2)", "1", "False", "False"]
+
+
+def test_threads_that_make_the_first_value_at_once_all_get_one():
+    before, made, threads = sys.getswitchinterval(), [], 8
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(30):
+            Point, Named, _ = pair(values, frozen=True, slots=True)
+            first = vars(Point)["__init__"]
+            together = threading.Barrier(threads)
+
+            def make(kind, together=together):
+                together.wait()
+                made.append(kind(1))
+
+            running = [threading.Thread(target=make, args=[kind]) for kind in (Point, Named) * (threads // 2)]
+            for thread in running:
+                thread.start()
+            for thread in running:
+                thread.join()
+            late = object.__new__(Point)
+            first(late, 1)  # which a thread had looked up before another one replaced it
+            made.append(late)
+    finally:
+        sys.setswitchinterval(before)
+
+    assert len(made) == 30 * (threads + 1) and {(one.x, one.y) for one in made} == {(1, 2)}

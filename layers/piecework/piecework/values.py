@@ -99,8 +99,9 @@ def _methods(members: Mapping[str, Member], frozen: bool) -> dict[str, Any]:
 def _init(members: Mapping[str, Member], frozen: bool) -> Callable[..., None]:
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # stands for it until the first value
         compiled = _compiled(members, frozen)
-        owner: Any = next(base for base in type(self).__mro__ if vars(base).get("__init__") is __init__)
-        owner.__init__ = compiled
+        for base in type(self).__mro__:  # in none of them where another thread has made the first value meanwhile
+            if vars(base).get("__init__") is __init__:
+                base.__init__ = compiled  # type: ignore[misc]  # that of a class, not of a value
         compiled(self, *values, **named)
 
     return __init__
