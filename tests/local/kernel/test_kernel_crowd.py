@@ -97,25 +97,27 @@ async def crowd(url: str) -> tuple[list[Reading], float, list[list[str]]]:
         tasks.extend(asyncio.create_task(one.read(str(place.hostname), int(place.port or 0))) for one in made)
         return made
 
-    agents = opened([f"/v0/agents/stream?agent_id=crowd-{number}&consumer_id=one" for number in range(AGENTS)])
-    await until(lambda: all(agent.is_open for agent in agents), OPEN_SECONDS)
-    executions = [await door.create(number) for number in range(EXECUTIONS)]
-    monitors = opened([f"/v0/executions/{executions[n % EXECUTIONS]}/stream" for n in range(MONITORS)])
-    await until(lambda: all(monitor.is_open for monitor in monitors), OPEN_SECONDS)
-    await until(lambda: all(agent.frames for agent in agents[:EXECUTIONS]), OPEN_SECONDS)
-    all_are_open = time.monotonic()
-    await asyncio.sleep(HELD_SECONDS)
-    until_then = time.monotonic()
-    streams = [*agents, *monitors]
-    gaps = max(stream.worst_gap(all_are_open, until_then) for stream in streams)
-    assert not any(stream.has_ended for stream in streams)
-    await asyncio.gather(*(door.complete(agent.frames[0]) for agent in agents[:EXECUTIONS]))
-    logs = [await door.types(execution) for execution in executions]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await door.close()
-    return streams, gaps, logs
+    try:
+        agents = opened([f"/v0/agents/stream?agent_id=crowd-{number}&consumer_id=one" for number in range(AGENTS)])
+        await until(lambda: all(agent.is_open for agent in agents), OPEN_SECONDS)
+        executions = [await door.create(number) for number in range(EXECUTIONS)]
+        monitors = opened([f"/v0/executions/{executions[n % EXECUTIONS]}/stream" for n in range(MONITORS)])
+        await until(lambda: all(monitor.is_open for monitor in monitors), OPEN_SECONDS)
+        await until(lambda: all(agent.frames for agent in agents[:EXECUTIONS]), OPEN_SECONDS)
+        all_are_open = time.monotonic()
+        await asyncio.sleep(HELD_SECONDS)
+        until_then = time.monotonic()
+        streams = [*agents, *monitors]
+        gaps = max(stream.worst_gap(all_are_open, until_then) for stream in streams)
+        assert [stream.path for stream in streams if stream.has_ended] == []
+        await asyncio.gather(*(door.complete(agent.frames[0]) for agent in agents[:EXECUTIONS]))
+        logs = [await door.types(execution) for execution in executions]
+        return streams, gaps, logs
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await door.close()
 
 
 @pytest.mark.slow
