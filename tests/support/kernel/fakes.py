@@ -27,8 +27,8 @@ from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.payloads import emptied
 from piecework.kernel.model.ports.agents import AgentQueue, Agents, Board, Consumer, Waiting
 from piecework.kernel.model.ports.executions import (
-    Answers,
     Approval,
+    ApprovalPage,
     Beside,
     Details,
     Executions,
@@ -210,7 +210,7 @@ class FakeExecutions(Executions):
             listed = [self._listed(keys.waiting_approval(one.since_ms, one.execution_id), one) for one in found if one]
         return sorted((one for one in listed if one.key > after), key=lambda one: one.key)[:limit]
 
-    def answered(self, limit: int, before: str = "") -> Answers:
+    def answered(self, limit: int, before: str = "") -> ApprovalPage:
         with self._store.lock:
             listed = [
                 replace(
@@ -223,7 +223,7 @@ class FakeExecutions(Executions):
             ]
         before_it = (one for one in listed if not before or one.key < before)
         found = sorted(before_it, key=lambda one: one.key, reverse=True)
-        return Answers(found[:limit], found[limit - 1].key if len(found) > limit else "")
+        return ApprovalPage(found[:limit], found[limit - 1].key if len(found) > limit else "")
 
     def approval(
         self, execution_id: str, step_id: str, *, with_arguments: bool = True

@@ -46,6 +46,7 @@ from piecework.kernel.service.intents import CHOICES, Intents, Judge
 from piecework.kernel.service.reasons import Reason, Reasons
 from piecework.kernel.service.sessions import Sessions
 from piecework.kernel.wire.cursors import key_cursor, key_of, page_of, place_of
+from piecework.kernel.wire.pages import page_of_approvals
 from piecework.values import replace
 
 
@@ -201,11 +202,8 @@ class Kernel:
         Raises:
             Invalid: this door did not give the cursor out.
         """
-        if answered:
-            page, then = self._executions.answered(limit, key_of(cursor))
-            return page, key_cursor(then)
-        found = self._executions.approvals(limit + 1, key_of(cursor))
-        return found[:limit], key_cursor(found[limit - 1].key) if len(found) > limit else ""
+        page, then = page_of_approvals(self._executions, key_of(cursor), limit, answered=answered)
+        return page, key_cursor(then)
 
     def approval(self, execution_id: str, step_id: str) -> tuple[Approval, StepRecord]:
         """One step that a person is, or was, asked about; a time that has come is settled first.

@@ -10,7 +10,7 @@ from piecework.aws.attributes import Item
 from piecework.aws.table import Table
 from piecework.aws.writes import Key
 from piecework.jsons import Json
-from piecework.kernel.model.ports.executions import Answers, Approval
+from piecework.kernel.model.ports.executions import Approval, ApprovalPage
 from piecework.kernel.store import keys
 from piecework.kernel.store.items import approval_from, decided_from, question_from
 from piecework.values import replace
@@ -31,7 +31,7 @@ class KernelLists:
         beside = self._table.find([keys.asked(one.execution_id, one.step_id) for one in found])
         return [_told(one, beside) for one in found]
 
-    def answered(self, limit: int, before: str) -> Answers:
+    def answered(self, limit: int, before: str) -> ApprovalPage:
         """The latest answer comes first; one that is gone with its execution is passed over, within bounds."""
         rows = self._table.query(keys.ANSWERED, before=before, page=limit + 1, newest_first=True)
         found, then = list[Approval](), before
@@ -41,11 +41,11 @@ class KernelLists:
             beside = self._table.find(places)
             found += [one for one in (self._decided(_told(one, beside), beside) for one in listed) if one.decided]
             if len(found) > limit:
-                return Answers(found[:limit], found[limit - 1].key)
+                return ApprovalPage(found[:limit], found[limit - 1].key)
             if len(listed) <= limit:
-                return Answers(found, "")
+                return ApprovalPage(found, "")
             then = listed[-1].key
-        return Answers(found, then)
+        return ApprovalPage(found, then)
 
     def _decided(self, approval: Approval, beside: Mapping[Key, Item]) -> Approval:
         row = beside.get(keys.decided(approval.execution_id, approval.step_id))

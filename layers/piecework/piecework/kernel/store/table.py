@@ -25,8 +25,8 @@ from piecework.kernel.model.events import Event
 from piecework.kernel.model.metrics import counts_of
 from piecework.kernel.model.payloads import emptied
 from piecework.kernel.model.ports.executions import (
-    Answers,
     Approval,
+    ApprovalPage,
     Beside,
     Details,
     Executions,
@@ -178,7 +178,7 @@ class KernelTable(Executions):
     def approvals(self, limit: int, after: str = "") -> list[Approval]:
         return self._lists.approvals(limit, after)
 
-    def answered(self, limit: int, before: str = "") -> Answers:
+    def answered(self, limit: int, before: str = "") -> ApprovalPage:
         return self._lists.answered(limit, before)
 
     def approval(

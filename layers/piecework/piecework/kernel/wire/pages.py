@@ -1,4 +1,4 @@
-"""Pages of a log: as many events as one answer can hold (specification section 2.7).
+"""Pages: of a log as many events as one answer can hold (specification section 2.7), and of approvals.
 
 An answer is UTF-8, unless one of its texts holds half of a surrogate pair: then all of it is escaped, and twice as long
 or more. So events are measured as they will be answered, not as they are stored.
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from piecework.kernel.model.events import Event
+from piecework.kernel.model.ports.executions import ApprovalPage, Executions
 from piecework.kernel.wire.frames import event_body
 
 PAGE_BYTES: Final = 4_000_000  # of events in one answer: as base64 they fit the 6 MB of a function's
@@ -31,6 +32,14 @@ def page_of_events(log: Iterable[Event], limit: int) -> list[Event]:
         if len(page) == limit:
             break
     return page
+
+
+def page_of_approvals(executions: Executions, place: str, limit: int, *, answered: bool) -> ApprovalPage:
+    """Approvals behind a place: those that wait, the oldest first, or those that were answered, the newest first."""
+    if answered:
+        return executions.answered(limit, place)
+    found = executions.approvals(limit + 1, place)
+    return ApprovalPage(found[:limit], found[limit - 1].key if len(found) > limit else "")
 
 
 def _is_utf8(text: str) -> bool:

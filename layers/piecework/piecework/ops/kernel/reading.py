@@ -20,6 +20,7 @@ from piecework.kernel.service.reasons import Reasons
 from piecework.kernel.wire.cursors import key_cursor, key_of, page_of, place_of
 from piecework.kernel.wire.directory import page_of as tools_page
 from piecework.kernel.wire.frames import event_body
+from piecework.kernel.wire.pages import page_of_approvals
 from piecework.kernel.wire.views import (
     agent_body,
     approval_body,
@@ -100,11 +101,7 @@ class KernelViews:
         state = one_of(given, "state", STATES) or STATES[0]
         limit = number(given, "limit", LIST, LIST_MOST, least=1)
         place = key_of(given.get("cursor", ""))
-        if state == "answered":
-            page, then = self._executions.answered(limit, place)
-        else:
-            found = self._executions.approvals(limit + 1, place)
-            page, then = found[:limit], found[limit - 1].key if len(found) > limit else ""
+        page, then = page_of_approvals(self._executions, place, limit, answered=state == "answered")
         return answered({"approvals": [approval_body(one) for one in page], "next_cursor": key_cursor(then)})
 
     def approval(self, asked: Asked) -> Response:

@@ -92,8 +92,8 @@ class Approval:
     waits: bool = True  # neither answered nor cancelled
 
 
-class Answers(NamedTuple):
-    """A part of the list of what was answered, and the place after which it goes on; empty at its end."""
+class ApprovalPage(NamedTuple):
+    """A part of a list of approvals, and the place after which it goes on; empty at its end."""
 
     page: list[Approval]
     then: str
@@ -159,7 +159,7 @@ class Executions(Protocol):
     def approvals(self, limit: int, after: str = "") -> list[Approval]:
         """Steps that wait for a person after that place, the oldest first, with their questions."""
 
-    def answered(self, limit: int, before: str = "") -> Answers:
+    def answered(self, limit: int, before: str = "") -> ApprovalPage:
         """Answers of people, and of time, before that place, the newest first.
 
         Some are gone with their execution: a page may hold fewer than the limit, even none, before the list ends.
