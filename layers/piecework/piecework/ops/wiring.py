@@ -238,7 +238,7 @@ class OpsDoor(Parts):
         if not all(names):
             raise NotFound("this stack has no worker door")
         since = self._env.get("PIECEWORK_LEDGER_COMPLETE_FROM", "")
-        return TaskViews(WorkerRowsTable(self._clients.dynamodb, *names, clock=now_in_ms), now_in_ms, since)
+        return TaskViews(WorkerRowsTable(self._clients.dynamodb, *names), now_in_ms, since)
 
     @cached_property
     def _finder(self) -> Finder:
@@ -250,7 +250,7 @@ class OpsDoor(Parts):
 
         (table,) = needed(self._env, "PIECEWORK_TABLE")
         names = [self._env.get(name, "") for name in ("PIECEWORK_WORK_TABLE", "PIECEWORK_CONTRACTS_TABLE")]
-        tasks = WorkerRowsTable(self._clients.dynamodb, *names, clock=now_in_ms) if all(names) else None
+        tasks = WorkerRowsTable(self._clients.dynamodb, *names) if all(names) else None
         pieces, records = PieceRowsTable(self._clients.dynamodb, table), RecordRowsTable(self._clients.dynamodb, table)
         return Finder(pieces, records, tasks, now_in_ms)
 

@@ -40,8 +40,7 @@ class DeliveriesTable(Deliveries):
 
     def read(self, owner_id: str, event_id: str) -> Delivery | None:
         item = self._table.get(*_key(owner_id, event_id)) if event_id != STOP else None
-        is_kept = item is not None and item["expires_at"] > self._clock() // 1000  # DynamoDB deletes days late
-        return from_item(item) if item and is_kept else None
+        return from_item(item) if item and is_kept(item, self._clock()) else None
 
     def note(self, before: Delivery, after: Delivery) -> None:
         values = {"before": before.state, "read": before.attempt, "after": after.state, "next": after.attempt}
@@ -87,6 +86,11 @@ def _listed(delivery: Delivery, now_ms: int) -> Item:
 
 def _key(owner_id: str, sort: str) -> Key:
     return f"WEBHOOK#{owner_id}", sort
+
+
+def is_kept(item: Item, now_ms: int) -> bool:
+    """Whether a delivery's time is not over: DynamoDB deletes days late, and what it still has is not sent any more."""
+    return bool(item["expires_at"] > now_ms // 1000)
 
 
 def to_item(delivery: Delivery, expires_at: int) -> Item:

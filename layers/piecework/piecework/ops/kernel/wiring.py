@@ -91,11 +91,10 @@ class OpsKernelDoor(OpsDoor):
 
     @cached_property
     def _hook_rows(self) -> HookRows:
-        from piecework.clock import now_in_ms
         from piecework.ops.store.kernel_webhooks import KernelHookRowsTable
 
         (table,) = needed(self._env, "PIECEWORK_KERNEL_TABLE")
-        return KernelHookRowsTable(self._clients.dynamodb, table, now_in_ms)
+        return KernelHookRowsTable(self._clients.dynamodb, table)
 
     @cached_property
     def watches(self) -> Watches:

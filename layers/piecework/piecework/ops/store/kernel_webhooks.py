@@ -13,7 +13,7 @@ from piecework.errors import BadRequest
 from piecework.jsons import loads
 from piecework.kernel.store.keys import BY_AGE
 from piecework.ops.hooks import HookHead, HookPage, HookRows
-from piecework.webhooks.store import LISTED, STOP, tries_of
+from piecework.webhooks.store import LISTED, STOP, is_kept, tries_of
 
 if TYPE_CHECKING:
     from piecework.aws.table import Client
@@ -31,18 +31,16 @@ class KernelHookRowsTable(HookRows):
         listed = self._table.query(LISTED, before=before, page=limit, newest_first=True, index=BY_AGE)
         places = {(row["pk"], row["sk"]): row["created_id"] for row in islice(listed, limit)}
         found = self._table.find(list(places), only=HEAD)
-        heads = [_head(found[key]) for key in places if key in found and self._is_kept(found[key])]
+        now_ms = self._clock()
+        heads = [_head(found[key]) for key in places if key in found and is_kept(found[key], now_ms)]
         return HookPage(heads, list(places.values())[-1] if len(places) == limit else "")
 
     def of_execution(self, execution_id: str, after: str, limit: int) -> HookPage:
         rows = self._table.query(f"WEBHOOK#{execution_id}", after=after, page=limit + 2, only=HEAD)
-        kept = (row for row in rows if row["sk"] != STOP and self._is_kept(row))
+        now_ms = self._clock()
+        kept = (row for row in rows if row["sk"] != STOP and is_kept(row, now_ms))
         heads = [_head(row) for row in islice(kept, limit + 1)]
         return HookPage(heads[:limit], heads[limit - 1].event_id if len(heads) > limit else "")
-
-    def _is_kept(self, row: Item) -> bool:
-        """Whether a webhook can still be sent: DynamoDB deletes days late."""
-        return bool(row["expires_at"] > self._clock() // 1000)
 
 
 def _head(row: Item) -> HookHead:

@@ -16,7 +16,7 @@ from piecework.jsons import loads
 from piecework.jsons.stored import known
 from piecework.ops.listing import Row, Rows
 from piecework.ops.tasks import ContractHead, DeliveryHead, WorkerRows
-from piecework.webhooks.store import tries_of
+from piecework.webhooks.store import is_kept, tries_of
 from piecework.worker.record.debts import REFUND_DUE, Debt, DebtKey, Refund
 from piecework.worker.record.execution import Execution
 from piecework.worker.record.moves import MoneyMove
@@ -74,8 +74,8 @@ class WorkerRowsTable(WorkerRows):
         return [_move(row) for row in islice(found, limit)]
 
     def deliveries(self, contract_id: str, limit: int) -> list[DeliveryHead]:
-        found, now_s = self._work.query(f"WEBHOOK#{contract_id}", page=limit + 1, only=DELIVERY), self._clock() // 1000
-        rows = (row for row in found if row["sk"] != STOP and row["expires_at"] > now_s)  # DynamoDB deletes days late
+        found, now_ms = self._work.query(f"WEBHOOK#{contract_id}", page=limit + 1, only=DELIVERY), self._clock()
+        rows = (row for row in found if row["sk"] != STOP and is_kept(row, now_ms))
         return [_delivery(row) for row in islice(rows, limit)]
 
     def owed(self, day: int, limit: int) -> list[Debt]:
