@@ -72,7 +72,7 @@ async function asked(path, text, until, signal) {
 }
 
 /** @param {Answer[]} answers */
-const itemsOf = (answers) => answers.flatMap(({ items }) => items).filter(({ kind }) => kind in ADDRESSES); // a newer door may know more kinds
+const itemsOf = (answers) => answers.flatMap(({ items }) => items).filter(({ kind }) => Object.hasOwn(ADDRESSES, kind)); // a newer door may know more kinds
 /** Whether a door that is there, and may be asked, has not answered. @param {Pick<Answer, "error">} answer */
 const isBroken = ({ error }) => error !== null && ![403, 404].includes(error.status);
 
