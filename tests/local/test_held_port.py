@@ -8,7 +8,10 @@ import pytest
 from local.gateway.held_port import HOST, held_port
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not let a server listen beside it")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"),
+    reason="held_port keeps a port on Linux alone: other systems let no server listen beside the socket that holds it",
+)
 def test_a_held_port_is_a_servers_and_nobody_elses():
     with held_port() as port:
         with pytest.raises(ConnectionRefusedError):

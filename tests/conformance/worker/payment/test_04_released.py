@@ -147,15 +147,27 @@ def test_a_look_that_is_repeated_owes_once(stage):
     assert len(refunds(stage)) == 1
 
 
-@pytest.mark.parametrize("seconds", [0, 1])
-def test_two_looks_of_one_message_owe_once_however_long_the_node_was_silent_between_them(stub, seconds):
-    chain = RpcChain(stub.rpc_url)
-    nodes = [Silent(), chain]
+class Silent:
+    """A node that does not answer."""
+
+    def latest(self):
+        raise ChainUnavailable("no answer")
+
+
+def a_silent_node(stub):
+    """A released payment that came, at its due time; a node that answers stands behind one that does not."""
+    nodes = [Silent(), RpcChain(stub.rpc_url)]
     stage = Stage(stub, ports={"chain_of": lambda network: nodes[0]})
     contract, payload = released_by(stage, "a task that failed")
     stub.ledger.charge(transfer_of(payload, contract))
     (due,) = watched(stage)
     stage.clock.now_ms = due.at_ms
+    return stage, nodes, due
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_two_looks_of_one_message_owe_once_however_long_the_node_was_silent_between_them(stub, seconds):
+    stage, nodes, due = a_silent_node(stub)
 
     for _ in range(2):  # the sweep sends a message for as long as the due time stands
         stage.worker.resume.fire(due, stage.clock())
@@ -195,21 +207,8 @@ def test_a_released_payment_is_looked_for_as_long_as_its_contract_is_kept(stage)
     assert watched(stage) == [] and refunds(stage) == []
 
 
-class Silent:
-    """A node that does not answer."""
-
-    def latest(self):
-        raise ChainUnavailable("no answer")
-
-
 def test_a_node_that_does_not_answer_is_asked_again(stub):
-    chain = RpcChain(stub.rpc_url)
-    nodes = [Silent(), chain]
-    stage = Stage(stub, ports={"chain_of": lambda network: nodes[0]})
-    contract, payload = released_by(stage, "a task that failed")
-    stub.ledger.charge(transfer_of(payload, contract))
-    (due,) = watched(stage)
-    stage.clock.now_ms = due.at_ms
+    stage, nodes, due = a_silent_node(stub)
 
     stage.sweep()
     (again,) = watched(stage)

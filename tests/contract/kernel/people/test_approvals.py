@@ -166,38 +166,37 @@ def test_what_time_has_answered_is_listed_as_such(stage):
     assert stage.kernel.get(execution).execution.status == "failed"
 
 
-def test_answers_of_forgotten_executions_are_in_no_list_and_hide_none_behind_them(stage):
+def two_answers_behind_forgotten_ones(stage, forgotten):
+    """The steps of two answers, the newer first; so many later ones went with their executions."""
     asked = []
-    for _ in range(6):
+    for _ in range(2 + forgotten):
         asked.append(asking(stage))
         stage.clock.move(1)
         answer(stage, asked[-1], approved=False)
     for execution, _ in asked[2:]:
         stage.kernel.cancel(execution)
         stage.store.executions.forget(execution)
+    return [step for _, step in reversed(asked[:2])]
+
+
+def test_answers_of_forgotten_executions_are_in_no_list_and_hide_none_behind_them(stage):
+    left = two_answers_behind_forgotten_ones(stage, 4)
 
     first, cursor = stage.kernel.approvals_page("", 1, answered=True)
     second, end = stage.kernel.approvals_page(cursor, 1, answered=True)
 
-    assert [one.step_id for one in first + second] == [asked[1][1], asked[0][1]] and end == ""
+    assert [one.step_id for one in first + second] == left and end == ""
 
 
 def test_however_many_answers_are_gone_those_behind_them_are_reached(stage):
-    asked = []
-    for _ in range(14):
-        asked.append(asking(stage))
-        stage.clock.move(1)
-        answer(stage, asked[-1], approved=False)
-    for execution, _ in asked[2:]:
-        stage.kernel.cancel(execution)
-        stage.store.executions.forget(execution)
+    left = two_answers_behind_forgotten_ones(stage, 12)
 
     found, cursor = stage.kernel.approvals_page("", 1, answered=True)
     for _ in range(4):
         page, cursor = stage.kernel.approvals_page(cursor, 1, answered=True) if cursor else ([], "")
         found += page
 
-    assert [one.step_id for one in found] == [asked[1][1], asked[0][1]] and cursor == ""
+    assert [one.step_id for one in found] == left and cursor == ""
 
 
 @ON_DYNAMODB  # which removes the rows of an execution one by one
