@@ -13,7 +13,7 @@ from kernel.http.api import create_app
 from kernel.http.doors import Door
 from piecework.edge.roles import parse_roles
 from piecework.kernel.model.commands import Intent
-from piecework.kernel.model.ports.executions import Answers
+from piecework.kernel.model.ports.executions import ApprovalPage
 from piecework_cli.main import main
 from tests.support.kernel.desk import served
 from tests.support.kernel.fakes import FakeExecutions
@@ -97,7 +97,7 @@ def test_a_page_without_answers_is_not_the_end_of_the_list(stage, monkeypatch):
     asked = asking(stage, "pay.refund", {"number": 1})
     stage.signal(asked[0], "step.deny", {"step_id": asked[1]})
     [found] = stage.store.executions.answered(1).page
-    pages = iter([Answers([], found.key), Answers([], found.key), Answers([found], "")])
+    pages = iter([ApprovalPage([], found.key), ApprovalPage([], found.key), ApprovalPage([found], "")])
     monkeypatch.setattr(FakeExecutions, "answered", lambda *_: next(pages))
 
     assert len(_printed(stage, "ls", "--answered", "--limit", "1").splitlines()) == 1
