@@ -218,6 +218,18 @@ def _launch(playwright: Playwright, executable: str) -> Browser:
     return playwright.chromium.launch(executable_path=executable, args=arguments)
 
 
+def escape_and(page: Page, key: str) -> None:
+    """Press Escape in the open dialog and a key at once: before the browser tells that the dialog is closed."""
+    page.evaluate(
+        """() => addEventListener("close", (event) => {
+            event.stopImmediatePropagation();
+            setTimeout(() => event.target.dispatchEvent(new Event("close")), 500);
+        }, { capture: true, once: true })"""
+    )
+    page.keyboard.press("Escape")
+    page.keyboard.press(key)
+
+
 def screen(page: Page, name: str) -> Path:
     """A picture of the whole page, in build/screens."""
     SCREENS.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from piecework.webhooks.deliveries import Delivery, DeliveryState, Made
 from piecework.webhooks.store import kernel_deliveries
 from tests.browser.axe import findings
-from tests.browser.conftest import screen
+from tests.browser.conftest import escape_and, screen
 from tests.browser.seeds import HOSTILE
 from tests.support.machine import wait_until
 
@@ -279,6 +279,68 @@ def test_who_presses_again_while_the_call_is_loaded_is_asked_once(kernel, open_c
     assert asked == 1
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_who_says_no_is_asked_anew_at_once(kernel, open_console):
+    kernel.asks(arguments={"cents": 1})
+    page = open_console("/inbox")
+    page.get_by_role("button", name="Grant…").click()
+    expect(page.get_by_role("heading", name="Grant this call?")).to_be_visible()
+
+    escape_and(page, "x")
+
+    expect(page.get_by_role("heading", name="Deny this call?")).to_be_visible()
+
+
+def test_a_call_that_one_has_answered_leaves_the_list_before_the_door_is_asked_again(kernel, open_console):
+    older, newer = kernel.asks(arguments={"at": 1}), kernel.asks(arguments={"at": 2})
+    page = open_console("/inbox")
+    expect(page.get_by_role("article")).to_have_count(2)
+    page.get_by_role("button", name="Grant…").first.click()
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route(re.compile(r"/approvals\?"), hold)
+    answer(page, "Grant")
+
+    expect(page.locator(".news .badge")).to_have_text("completed")
+    expect(page.get_by_role("article")).to_have_count(1)
+    expect(page.locator("[data-chosen]")).to_contain_text("2")
+    assert (older.status(), newer.status()) == ("completed", "blocked")
+    for route in held:
+        route.continue_()
+
+
+def test_who_answered_in_another_tab_is_not_told_that_somebody_was_faster(kernel, open_console):
+    work = kernel.asks(arguments={"cents": 1})
+    one, other = open_console("/inbox"), open_console("/inbox")
+    other.route(re.compile(r"/approvals\?"), lambda route: None)  # its list stays as it is
+    one.get_by_role("button", name="Grant…").click()
+    answer(one, "Grant")
+    assert work.ended() == "completed"
+
+    other.get_by_role("button", name="Grant…").click()
+
+    expect(other.locator(".news")).to_contain_text("You granted it at 20")
+    expect(other.get_by_text("Somebody was faster")).to_have_count(0)
+
+
+def test_who_comes_after_its_time_is_told_that_nobody_answered(kernel, open_console):
+    kernel.asks(arguments={"cents": 1})
+    page = open_console("/inbox")
+    answered = {"approved": False, "by": None, "at": "2026-11-29T10:00:00Z", "reason": None, "timed_out": True}
+
+    def late(route):
+        told = route.fetch().json()
+        route.fulfill(json={**told, "state": "answered", "answer": answered})
+
+    page.route(re.compile(r"/approvals/"), late)
+    page.get_by_role("button", name="Grant…").click()
+
+    expect(page.locator(".news")).to_contain_text("because nobody answered in time.")
+    expect(page.get_by_text("Somebody was faster")).to_have_count(0)
 
 
 def test_what_comes_and_goes_is_seen_without_a_reload(kernel, open_console):

@@ -36,6 +36,20 @@ def test_an_ended_execution_runs_again_once_however_often_it_is_tried(desk, open
     assert again == [page.url.split("/")[-1]]
 
 
+def test_who_takes_a_new_execution_back_is_asked_anew_at_once(desk, open_console):
+    page = open_console("/executions")
+    begin = page.get_by_role("button", name="New execution…")
+    begin.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+    page.evaluate("""() => {
+        document.querySelector("dialog").close();  // the browser tells of it later, after a click that comes now
+        [...document.querySelectorAll("button")].find((one) => one.textContent === "New execution…").click();
+    }""")
+
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+
 def test_one_question_creates_one_execution_though_its_answer_is_lost_and_says_what_is_wrong(desk, open_console, watch):
     watch.allow("ERR_FAILED")
     agent = desk.named("shop")

@@ -364,6 +364,30 @@ def test_the_theme_is_kept_and_the_keys_work(console, page):
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def open_question(page):
+    asked(
+        page,
+        "parts/dialog.js",
+        "exports.ask({ title: 'Why?', fields: [{ name: 'reason', label: 'Reason', type: 'area' }], verb: 'Do it' })",
+    )
+
+
+@pytest.mark.parametrize("show", [lambda page: page.keyboard.press("?"), open_question], ids=["keys", "question"])
+def test_a_dialog_leaves_the_page_in_the_moment_in_which_it_is_closed(page, show):
+    show(page)
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+    left = page.evaluate("""() => {  // a browser tells of it frames later; until then keys would go there
+        const dialog = document.querySelector("dialog");
+        dialog.dispatchEvent(new Event("cancel", { cancelable: true }));
+        return [dialog.isConnected, document.activeElement.tagName];
+    }""")
+
+    assert left == [False, "BODY"]
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+
+
 def test_news_go_by_themselves_unless_something_failed_or_they_are_to_stay(page):
     page.clock.install()
     asked(

@@ -1,6 +1,7 @@
 // @ts-check
 /** What stands around every page: menu, search, theme, who is signed in; and the keys. */
 import * as auth from "./auth.js";
+import { close } from "./parts/dialog.js";
 import { each, html, render } from "./render.js";
 import { go, link } from "./router.js";
 import { ROUTES } from "./routes.js";
@@ -66,8 +67,8 @@ function showKeys() {
   const dialog = document.createElement("dialog");
   const keys = [["/", "search by any id"], ["?", "these keys"], ...ROUTES.filter((route) => route.key).map(({ key, name }) => [`g ${key}`, name])];
   document.body.append(dialog);
-  dialog.addEventListener("close", () => dialog.remove());
-  document.addEventListener("pw-moved", () => dialog.close(), { once: true });
+  for (const kind of ["cancel", "close"]) dialog.addEventListener(kind, () => close(dialog));
+  document.addEventListener("pw-moved", () => close(dialog), { once: true });
   render(
     html`<form method="dialog"><h2>Keys</h2>
       <dl class="facts">${keys.map(([key, what]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>

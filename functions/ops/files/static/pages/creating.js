@@ -8,20 +8,15 @@ import { go, link } from "../router.js";
 const MOST_AGENTS = 50; // that are offered; any other may be typed
 const MOST_INPUT = 500_000; // characters
 
-let isAsking = false;
+let isLoading = false; // the agents that are offered; from then on the open dialog keeps other questions away
 
 /** Ask, create it, and go there; one question at a time. @param {string} agent that is offered first @param {AbortSignal} signal */
 export async function create(agent, signal) {
-  if (isAsking) return;
-  isAsking = true;
-  await question(agent, signal).finally(() => (isAsking = false));
-}
-
-/** @param {string} agent @param {AbortSignal} signal */
-async function question(agent, signal) {
-  const key = crypto.randomUUID(); // of this question: to send it again after a lost answer makes no second execution
-  const seen = await get("kernel/agents", { limit: MOST_AGENTS }, signal).then(({ agents }) => agents.map((/** @type {{ agent_id: string }} */ one) => one.agent_id), () => []);
+  if (isLoading) return;
+  isLoading = true;
+  const seen = await agents(signal).finally(() => (isLoading = false));
   if (signal.aborted) return;
+  const key = crypto.randomUUID(); // of this question: to send it again after a lost answer makes no second execution
   let made = "";
   const done = await ask({
     title: "New execution",
@@ -39,6 +34,9 @@ async function question(agent, signal) {
   });
   if (done) go(link(`/executions/${part(made)}`));
 }
+
+/** The agents that were seen lately; empty where the door does not tell them. @param {AbortSignal} signal @returns {Promise<string[]>} */
+const agents = (signal) => get("kernel/agents", { limit: MOST_AGENTS }, signal).then(({ agents }) => agents.map((/** @type {{ agent_id: string }} */ one) => one.agent_id), () => []);
 
 /** A text as JSON, with long numbers as they were typed. Throws an Error with what is wrong. @param {string} text @param {string} what */
 export function parsed(text, what) {

@@ -68,24 +68,15 @@ export function answerOf({ answer, state }) {
     ${answer.reason ? html`<br><span class="said">“${answer.reason}”</span>` : null}`;
 }
 
-let isAsking = false; // one question at a time, also while its call is being loaded
+let isLoading = false; // a call to ask about; from then on its open dialog keeps other questions away
 
-/** Ask whether to grant or deny, with the call before one's eyes; then do it. Null if the person says no, or is being asked already.
+/** Ask whether to grant or deny, with the call before one's eyes; then do it. Null if the person says no, or if another call is being loaded.
  * @param {Approval} listed @param {boolean} approved @param {AbortSignal} signal @returns {Promise<Outcome | null>} */
 export async function decide(listed, approved, signal) {
-  if (isAsking) return null;
-  isAsking = true;
-  try {
-    return await asked(listed, approved, signal);
-  } finally {
-    isAsking = false;
-  }
-}
-
-/** @param {Approval} listed @param {boolean} approved @param {AbortSignal} signal @returns {Promise<Outcome | null>} */
-async function asked(listed, approved, signal) {
-  const approval = await load(listed.execution_id, listed.step_id, signal);
-  if (approval.state !== "waiting") return outcome(approval, `Somebody was faster. ${standing(approval)}`, false);
+  if (isLoading) return null;
+  isLoading = true;
+  const approval = await load(listed.execution_id, listed.step_id, signal).finally(() => (isLoading = false));
+  if (approval.state !== "waiting") return outcome(approval, standing(approval), false);
   const verb = approved ? "Grant" : "Deny";
   let made = /** @type {Outcome | null} */ (null);
   const done = await ask({
@@ -120,7 +111,7 @@ async function answer(approval, approved, reason, signal) {
     const isUnknown = error instanceof ApiError && (error.status === 0 || error.status >= 500);
     if (!isStanding && !isUnknown) throw error;
     const now = await load(approval.execution_id, approval.step_id, signal).catch(() => null);
-    if (now && now.state !== "waiting") return outcome(now, isStanding ? `Somebody was faster. ${standing(now)}` : `The door's answer was lost. ${standing(now)}`, false);
+    if (now && now.state !== "waiting") return outcome(now, isStanding ? standing(now) : `The door's answer was lost. ${standing(now)}`, false);
     if (isStanding) return outcome(approval, `Somebody was faster. ${error.message}`, false);
     throw new Error("The door's answer was lost, and it is not known whether yours was taken. Answer once more: the same answer counts once.");
   }
@@ -131,13 +122,14 @@ const outcome = (approval, news, isOurs) => ({ approval, news, isOurs, execution
 /** @param {boolean} approved */
 const said = (approved) => (approved ? "granted" : "denied");
 
-/** The answer that stands, as a sentence. @param {Approval} approval */
+/** The answer that stands, in words; who was faster, if another was. @param {Approval} approval */
 function standing({ answer, state }) {
   if (!answer) return state === "cancelled" ? "It was cancelled unanswered." : "";
   if (answer.timed_out) return `It was denied at ${exact(Date.parse(answer.at))}, because nobody answered in time.`;
-  const by = answer.by ? called(answer.by, true).replace(/^you$/, "You") : "Somebody";
+  const by = answer.by ? called(answer.by, true) : "somebody";
   const why = answer.reason ? `: “${answer.reason}”` : "";
-  return `${by} ${said(answer.approved)} it at ${exact(Date.parse(answer.at))}${why}. That stands.`;
+  const faster = by === "you" ? "You" : `Somebody was faster: ${by}`;
+  return `${faster} ${said(answer.approved)} it at ${exact(Date.parse(answer.at))}${why}. That stands.`;
 }
 
 /** Look at an outcome's execution until it has ended, as long as it is shown. @param {Outcome} found @param {() => void} draw

@@ -32,7 +32,7 @@ export async function open({ query, show, signal }) {
     } catch (problem) {
       state.problem = problem;
     }
-    if (!state.items.some((one) => idOf(one) === state.chosen)) state.chosen = state.items.length ? idOf(state.items[0]) : "";
+    chooseOne(state);
     if (!signal.aborted) draw();
   }, AGAIN_MS, signal);
   const acts = {
@@ -45,6 +45,8 @@ export async function open({ query, show, signal }) {
         const found = await decide(one, approved, signal);
         if (!found) return;
         state.outcomes = [found, ...state.outcomes].slice(0, MOST_OUTCOMES);
+        state.items = state.items.filter((other) => idOf(other) !== idOf(one)); // it is answered; the next look says the same
+        chooseOne(state);
         draw();
         watch(found, draw, signal, () => state.outcomes.includes(found));
         await look();
@@ -61,6 +63,11 @@ export async function open({ query, show, signal }) {
 
 /** @param {Approval} one */
 const idOf = (one) => `${one.execution_id}/${one.step_id}`;
+
+/** Choose the first where the chosen one is gone. @param {State} state */
+function chooseOne(state) {
+  if (!state.items.some((one) => idOf(one) === state.chosen)) state.chosen = state.items.length ? idOf(state.items[0]) : "";
+}
 
 /** So many pages of the list, as they are now. @param {boolean} isHistory @param {number} count @param {AbortSignal} signal */
 async function pages(isHistory, count, signal) {

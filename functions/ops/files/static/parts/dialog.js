@@ -30,8 +30,8 @@ export function ask(question) {
     let [isBusy, hasLeft] = [false, false];
     const named = `${location.pathname} ${question.title} ${question.about ?? ""}`;
     const keepIt = () => question.isForced || keep(reader, named, reasonIn(dialog)?.value ?? "");
-    const leave = () => question.isForced || ((hasLeft = true), dialog.close());
-    const draw = () => render(form(question, problem, isBusy, send, () => dialog.close()), dialog);
+    const leave = () => question.isForced || ((hasLeft = true), end());
+    const draw = () => render(form(question, problem, isBusy, send, end), dialog);
     const send = async (/** @type {SubmitEvent} */ event) => {
       event.preventDefault();
       if (isBusy) return;
@@ -43,30 +43,42 @@ export function ask(question) {
         if (problem) return;
         await question.act?.(values);
         answer = values;
-        dialog.close();
+        end();
       } catch (error) {
         problem = error instanceof Error ? error.message : String(error);
       } finally {
         (isBusy = false), draw();
       }
     };
-    dialog.addEventListener("cancel", (event) => (question.isForced || isBusy) && event.preventDefault());
-    document.addEventListener("pw-moved", leave);
-    document.addEventListener("pw-leaving", keepIt);
-    dialog.addEventListener("close", () => {
-      if ((question.isForced && !answer) || (isBusy && !hasLeft)) return dialog.showModal(); // a browser closes it at a second Escape
+    const end = () => {
+      if (!dialog.isConnected) return;
       document.removeEventListener("pw-moved", leave);
       document.removeEventListener("pw-leaving", keepIt);
       forget(named);
-      dialog.remove();
+      close(dialog);
       if (back instanceof HTMLElement && back.isConnected) back.focus();
       resolve(answer);
+    };
+    dialog.addEventListener("cancel", (event) => (event.preventDefault(), question.isForced || isBusy || end()));
+    document.addEventListener("pw-moved", leave);
+    document.addEventListener("pw-leaving", keepIt);
+    dialog.addEventListener("close", () => {
+      if (!dialog.isConnected) return;
+      if ((question.isForced && !answer) || (isBusy && !hasLeft)) return dialog.showModal(); // a browser closes it at a second Escape
+      end();
     });
     draw();
     const [reason, before] = [reasonIn(dialog), typed(reader, named)];
     if (reason && before) reason.value = before;
     dialog.showModal();
   });
+}
+
+/** Close a dialog, and take it from the page at once: a browser tells of it some frames later, and until then keys would go to what nobody sees.
+ * @param {HTMLDialogElement} dialog */
+export function close(dialog) {
+  dialog.close();
+  dialog.remove();
 }
 
 /** Ask for the reason of a verb, then do it. @param {Omit<Question, "fields">} question @param {number} [max] characters */
