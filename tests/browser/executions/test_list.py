@@ -204,4 +204,4 @@ def test_a_bar_of_executions_leads_to_exactly_those(open_console, desk):
     bars.first.click()
 
     expect(rows).to_have_count(counts[0])
-    assert "created_after=" in page.url and "created_before=" in page.url and "label=" in page.url
+    expect(page).to_have_url(re.compile("label=.*created_after=.*created_before="))
