@@ -122,14 +122,14 @@ const outcome = (approval, news, isOurs) => ({ approval, news, isOurs, execution
 /** @param {boolean} approved */
 const said = (approved) => (approved ? "granted" : "denied");
 
-/** The answer that stands, in words; who was faster, if another was. @param {Approval} approval */
+/** The answer that stands, in words; who was faster, if it is known that another was. @param {Approval} approval */
 function standing({ answer, state }) {
   if (!answer) return state === "cancelled" ? "It was cancelled unanswered." : "";
-  if (answer.timed_out) return `It was denied at ${exact(Date.parse(answer.at))}, because nobody answered in time.`;
-  const by = answer.by ? called(answer.by, true) : "somebody";
-  const why = answer.reason ? `: “${answer.reason}”` : "";
-  const faster = by === "you" ? "You" : `Somebody was faster: ${by}`;
-  return `${faster} ${said(answer.approved)} it at ${exact(Date.parse(answer.at))}${why}. That stands.`;
+  const [at, why] = [exact(Date.parse(answer.at)), answer.reason ? `: “${answer.reason}”` : ""];
+  if (answer.timed_out) return `It was denied at ${at}, because nobody answered in time.`;
+  const by = answer.by && called(answer.by, true);
+  if (!by) return `It was ${said(answer.approved)} at ${at}${why}. That stands.`; // an open door knows no names
+  return `${by === "you" ? "You" : `Somebody was faster: ${by}`} ${said(answer.approved)} it at ${at}${why}. That stands.`;
 }
 
 /** Look at an outcome's execution until it has ended, as long as it is shown. @param {Outcome} found @param {() => void} draw

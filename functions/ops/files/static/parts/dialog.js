@@ -63,7 +63,6 @@ export function ask(question) {
     document.addEventListener("pw-moved", leave);
     document.addEventListener("pw-leaving", keepIt);
     dialog.addEventListener("close", () => {
-      if (!dialog.isConnected) return;
       if ((question.isForced && !answer) || (isBusy && !hasLeft)) return dialog.showModal(); // a browser closes it at a second Escape
       end();
     });
