@@ -94,6 +94,8 @@ def stored(page):
 def typed_and_signed_in_again(page, issuer, person):
     """A page whose login ended when a question with a reason was answered, and a person who signed in then."""
     page.get_by_role("button", name=BUTTON).click()
+    for lists in ("#hooks", "#records"):  # all is read, or the rest of it would ask for the sign-in first
+        expect(page.locator(f"section:has({lists})").locator("table, strong").first).to_be_visible()
     page.get_by_role("button", name="Pause…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("What").fill("executor:nobody-here")
