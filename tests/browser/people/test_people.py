@@ -1,7 +1,9 @@
 """Who may what: tokens that are pasted, roles without buttons, a session that ends, verbs with a reason."""
 
+from contextlib import suppress
+
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Error, expect
 
 pytestmark = pytest.mark.slow
 
@@ -100,6 +102,30 @@ def test_who_could_not_be_signed_out_is_told_so(open_console, watch):
     expect(page.get_by_text("so you are still signed in")).to_be_visible()
     expect(page.get_by_role("region", name="Pieces")).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_late_answer_does_not_take_the_place_of_what_an_operator_did_meanwhile(console, open_console, resumes):
+    page = open_console("/now")
+    late = []
+
+    def hold(route):
+        late.append((route, route.fetch()))
+
+    page.route("**/ops/records*", hold, times=1)
+    page.goto(f"{console.url}/console/operations")
+    page.get_by_role("button", name="Pause…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("What").fill("executor:nobody-here")
+    dialog.get_by_label("Reason").fill("the late answer does not know this")
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    row = page.get_by_role("region", name="What operators did").get_by_role("row").filter(has_text="does not know this")
+    expect(row).to_be_visible()
+
+    [(route, answer)] = late
+    with suppress(Error):  # nobody waits for it
+        route.fulfill(json={**answer.json(), "next": None})
+    page.wait_for_timeout(300)  # in which it would be shown
+    expect(row).to_be_visible()
 
 
 def test_dead_letters_are_looked_at_and_put_back_with_a_reason(open_console):

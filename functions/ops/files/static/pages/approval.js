@@ -2,7 +2,7 @@
 /** One approval: all that is asked, whole; the answer, and how the execution goes on. */
 import { get, part } from "../api.js";
 import { who } from "../auth.js";
-import { again } from "../parts/again.js";
+import { again, inTurn } from "../parts/again.js";
 import { callArguments, name } from "../parts/arguments.js";
 import { badge, copy, facts, failure } from "../parts/show.js";
 import { table } from "../parts/table.js";
@@ -24,10 +24,10 @@ export async function open({ params, show, signal }) {
   let [outcome, problem] = [/** @type {import("./deciding.js").Outcome | null} */ (null), /** @type {unknown} */ (null)];
   let hooks = /** @type {Hook[]} */ ([]);
   const draw = () => signal.aborted || show(view(approval, outcome, problem, answer, webhooks(hooks, resend)), `${approval.tool_id} · ${title}`);
-  const lookAtHooks = () => hooksOf(params.execution, signal).then((found) => {
+  const lookAtHooks = inTurn(() => hooksOf(params.execution, signal).then((found) => {
     hooks = found.filter((hook) => hook.step_id === params.step);
     draw();
-  }, (error) => (signal.aborted || ((problem = error), draw())));
+  }, (error) => (signal.aborted || ((problem = error), draw()))), signal);
   const resend = (/** @type {Hook} */ hook) => sendAgain(hook, signal).then((done) => done && lookAtHooks());
   const look = again(async () => {
     await load(params.execution, params.step, signal).then((found) => ((approval = found), (problem = null)), (error) => (problem = error));

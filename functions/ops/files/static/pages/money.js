@@ -2,6 +2,7 @@
 /** Money of hired work by day: received, owed back, fees; and what is at risk now. Sums are of one network each. */
 import { get } from "../api.js";
 import { counted, form, id, time } from "../format.js";
+import { inTurn } from "../parts/again.js";
 import { inUsdc, networkName, sumsOf, usdc } from "../parts/money.js";
 import { histogram } from "../parts/histogram.js";
 import { badge, empty, facts, failure } from "../parts/show.js";
@@ -35,7 +36,7 @@ export async function open({ query, show, signal }) {
   let problem = /** @type {unknown} */ (null); // why the day was not read again after a word on a refund
   const stale = () => (problem ? html`${failure(problem, look)}<p class="said wait">This is what was owed before:</p>` : null);
   const draw = () => show(view(day, today, ledger, risk, week, pay, stale()), `Money of ${day}`);
-  const look = async () => {
+  const look = inTurn(async () => {
     try {
       [ledger, problem] = [await ofDay(), null];
       week = week && week.map((each) => (each.day === day ? ledger : each));
@@ -43,11 +44,12 @@ export async function open({ query, show, signal }) {
       problem = error;
     }
     if (!signal.aborted) draw();
-  };
+  }, signal);
   const pay = (/** @type {Ledger["owed"][number]} */ { contract_id, debt }) => debt && payBack(contract_id, debt, signal, look);
   draw();
   const days = Array.from({ length: DAYS }, (_, at) => dayOf(Date.parse(day) - at * DAY_MS)).filter((each) => each >= "1970-01-01");
-  week = await Promise.all(days.map((each) => (each === day ? ledger : get("ledger", { day: each }, signal).catch((error) => ({ day: each, error })))));
+  const others = await Promise.all(days.map((each) => (each === day ? null : get("ledger", { day: each }, signal).catch((error) => ({ day: each, error })))));
+  week = others.map((each) => each ?? ledger);
   if (!signal.aborted) draw();
 }
 

@@ -3,6 +3,7 @@
 import { get, part, post } from "../api.js";
 import { can } from "../auth.js";
 import { age, count, counted, form, id, time } from "../format.js";
+import { inTurn } from "../parts/again.js";
 import { ask, askReason } from "../parts/dialog.js";
 import { afterwards, queueName } from "../parts/queues.js";
 import { called, person } from "../parts/people.js";
@@ -53,13 +54,16 @@ export async function open({ query, show, signal }) {
   const pauseOrResume = async (/** @type {string} */ scope) => {
     if (await (scope ? resume(scope, signal) : pause(signal))) await refresh();
   };
-  const refresh = async () => {
+  let lists = new AbortController(); // of those that are shown; what is still read for earlier ones is not shown any more
+  const refresh = /** @type {() => Promise<unknown>} */ (inTurn(async () => {
     const [status, pauses] = await Promise.all([get("status", {}, signal), get("pauses", {}, signal)]);
     Object.assign(known, { status, pauses: pauses.items });
     draw();
-    if (status.doors.kernel) hooks((content) => ((known.hooks = content), draw()), refresh, signal);
-    await records(query.until_ms ?? "", (content) => ((known.records = content), draw()), signal);
-  };
+    lists.abort();
+    const shown = AbortSignal.any([signal, (lists = new AbortController()).signal]);
+    if (status.doors.kernel) hooks((content) => ((known.hooks = content), draw()), refresh, signal, shown);
+    records(query.until_ms ?? "", (content) => ((known.records = content), draw()), shown);
+  }, signal));
   await refresh();
 }
 
@@ -115,11 +119,12 @@ function records(until, draw, signal) {
   return list(listed, draw, signal);
 }
 
-/** @param {(content: unknown) => void} draw @param {() => Promise<void>} then @param {AbortSignal} signal */
-function hooks(draw, then, signal) {
+/** @param {(content: unknown) => void} draw @param {() => Promise<unknown>} then @param {AbortSignal} signal of the page, for what one does
+ * @param {AbortSignal} shown as long as this list is the one that is shown */
+function hooks(draw, then, signal, shown) {
   const resend = (/** @type {import("../parts/webhooks.js").Hook} */ hook) => sendAgain(hook, signal).then((done) => done && then());
   const none = () => empty("None in the last 8 days", html`A rule of the policy names whom to tell: <code>notify: webhook:NAME</code>.`);
-  return list({ path: "kernel/webhooks", query: {}, name: "Webhooks about approvals", ...columns(resend), none }, draw, signal);
+  return list({ path: "kernel/webhooks", query: {}, name: "Webhooks about approvals", ...columns(resend), none }, draw, shown);
 }
 
 /** @param {Known} known @param {string} queue @param {boolean} isOlder @param {() => void} look @param {() => void} redrive
